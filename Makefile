@@ -1,0 +1,230 @@
+# attentiond: every entry point. `make help` lists them.
+
+VERSION := 0.1.0
+SOVERSION := 0
+
+MODE ?= release
+BUILD ?= build
+B := $(BUILD)/$(MODE)
+PREFIX ?= /usr/local
+DESTDIR ?=
+CC ?= gcc
+V ?= 0
+Q := $(if $(filter 1,$(V)),,@)
+
+# What the build and the tests need, as Debian names it.
+BUILD_PACKAGES := gcc libc6-dev pkg-config libmicrohttpd-dev libjansson-dev \
+	libopenblas-pthread-dev
+TEST_PACKAGES := $(BUILD_PACKAGES) check curl python3
+CHECK_ALL_PACKAGES := $(TEST_PACKAGES) clang libclang-rt-14-dev clang-format valgrind \
+	shellcheck python3-onnx python3-numpy npm
+
+WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wvla -Wmissing-prototypes \
+	-Wstrict-prototypes -Wpointer-arith -Wcast-qual -Wformat=2 -Wundef -Werror
+CFLAGS_release := -O2 -g -D_FORTIFY_SOURCE=2
+CFLAGS_debug := -O0 -g3
+CFLAGS_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
+	-fno-sanitize-recover=all
+CFLAGS_tsan := -O1 -g -fsanitize=thread
+CFLAGS_fuzz := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined \
+	-fno-sanitize-recover=all
+ifeq ($(CFLAGS_$(MODE)),)
+$(error MODE must be release, debug, asan, tsan or fuzz, not '$(MODE)')
+endif
+
+PKG_CONFIG ?= pkg-config
+BLAS_CFLAGS = $(shell $(PKG_CONFIG) --cflags openblas)
+BLAS_LIBS = $(shell $(PKG_CONFIG) --libs openblas)
+CHECK_LIBS = $(shell $(PKG_CONFIG) --libs check)
+SERVER_LIBS := -lmicrohttpd -ljansson
+
+ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -fPIC -pthread -fstack-protector-strong $(WARNINGS) \
+	$(CFLAGS_$(MODE)) -DATTN_VERSION='"$(VERSION)"' -Iinclude $(CFLAGS)
+ALL_LDFLAGS = -pthread $(filter -fsanitize%,$(subst fuzzer-no-link,fuzzer-no-link,$(CFLAGS_$(MODE)))) \
+	-Wl,-z,relro,-z,now $(LDFLAGS)
+
+# ---- sources: a folder of server/ is a layer, and may use only those before it ---------------
+
+LIB_SOURCES := $(wildcard lib/*.c lib/kernels/*.c)
+SERVER_LAYERS := base model sched codec http
+LIB_OBJECTS := $(LIB_SOURCES:%.c=$B/%.o)
+LIB_ARCHIVE := $B/libattention.a
+SO_NAME := libattention.so.$(SOVERSION)
+SO_REAL := $B/libattention.so.$(VERSION)
+archive = $(foreach layer,$(1),$B/server/lib$(layer).a)
+SERVER_ARCHIVES := $(call archive,http codec sched model base)
+
+# The archives that a test of a layer may link: the layer's own and those below, highest first.
+below_lib :=
+below_base := base
+below_model := model base
+below_sched := sched model base
+below_codec := codec sched model base
+below_http := http codec sched model base
+
+.PHONY: all
+all: $B/attentiond $B/libattention.so $B/libattention.pc ## build daemon and library (MODE=release|debug|asan|tsan)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# ---- objects -----------------------------------------------------------------------------------
+
+.PHONY: FORCE
+FORCE:
+$B/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(CC) $(ALL_CFLAGS) | $(ALL_LDFLAGS)' | cmp -s - $@ || \
+		echo '$(CC) $(ALL_CFLAGS) | $(ALL_LDFLAGS)' > $@
+
+.PRECIOUS: $B/%.o
+
+$B/lib/linear.o: PART_CFLAGS = $(BLAS_CFLAGS)
+# Kernels are loops over floats: let the compiler unroll and vectorise them.
+$B/lib/kernels/%.o: PART_CFLAGS = -O3
+$B/lib/%.o: LAYER_CFLAGS = -Ilib
+$B/server/%.o: LAYER_CFLAGS = -Iserver
+$B/tests/%.o: LAYER_CFLAGS = -Iserver -Ilib -Itests
+
+$B/%.o: %.c $B/flags Makefile
+	@mkdir -p $(@D)
+	@$(if $(filter 1,$(V)),,echo '  CC    $<')
+	$(Q)$(CC) $(ALL_CFLAGS) $(LAYER_CFLAGS) $(PART_CFLAGS) -MMD -MP -c $< -o $@
+
+# ---- library -----------------------------------------------------------------------------------
+
+$(LIB_ARCHIVE): $(LIB_OBJECTS)
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+
+$(SO_REAL): $(LIB_OBJECTS) lib/libattention.map
+	@echo '  LD    $@'
+	$(Q)$(CC) -shared -Wl,-soname,$(SO_NAME) -Wl,--version-script,lib/libattention.map \
+		$(if $(filter asan tsan fuzz,$(MODE)),,-Wl,--no-undefined) $(ALL_LDFLAGS) \
+		-o $@ $(LIB_OBJECTS) $(BLAS_LIBS) -lm
+	$(Q)ln -sf $(notdir $@) $B/$(SO_NAME)
+
+$B/libattention.so: $(SO_REAL)
+	$(Q)ln -sf $(SO_NAME) $@
+
+$B/libattention.pc: lib/libattention.pc.in Makefile $B/flags
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $< > $@
+
+.PHONY: symbols
+symbols: $B/libattention.so ## compare the library's exports with lib/libattention.map
+	@sed -n 's/^ *\(attn_[a-z0-9_]*\);.*/\1/p' lib/libattention.map | sort > $B/symbols.map
+	@nm -D --defined-only $B/libattention.so | awk '$$2 == "T" {sub(/@.*/, "", $$3); print $$3}' \
+		| sort > $B/symbols.so
+	@grep -v '^typedef' include/attention.h | grep -o '\battn_[a-z0-9_]*(' | tr -d '(' | sort -u \
+		| grep -v -x -e attn_bool -e attn_int -e attn_real > $B/symbols.header
+	@diff $B/symbols.map $B/symbols.so
+	@diff $B/symbols.map $B/symbols.header
+	@echo 'symbols: exports, map and header agree'
+
+# ---- daemon ------------------------------------------------------------------------------------
+
+define server_layer
+$B/server/lib$(1).a: $(patsubst %.c,$B/%.o,$(wildcard server/$(1)/*.c))
+	@rm -f $$@
+	$$(Q)ar rcs $$@ $$^
+endef
+$(foreach layer,$(SERVER_LAYERS),$(eval $(call server_layer,$(layer))))
+
+# The daemon finds the library beside itself in the build tree, and in ../lib once installed.
+$B/attentiond: $B/server/main.o $(SERVER_ARCHIVES) $B/libattention.so
+	@echo '  LD    $@'
+	$(Q)$(CC) -pie $(ALL_LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib' -o $@ $B/server/main.o \
+		$(SERVER_ARCHIVES) -L$B -lattention $(SERVER_LIBS)
+
+.PHONY: install
+install: all ## install under DESTDIR and PREFIX: daemon, library, header, pkg-config, demo models
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig \
+		$(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/attentiond
+	install -m 755 $B/attentiond $(DESTDIR)$(PREFIX)/bin/
+	install -m 755 $(SO_REAL) $(DESTDIR)$(PREFIX)/lib/
+	ln -sf $(notdir $(SO_REAL)) $(DESTDIR)$(PREFIX)/lib/$(SO_NAME)
+	ln -sf $(SO_NAME) $(DESTDIR)$(PREFIX)/lib/libattention.so
+	install -m 644 $B/libattention.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/
+	install -m 644 include/attention.h $(DESTDIR)$(PREFIX)/include/
+	install -m 644 config/attentiond.json $(DESTDIR)$(PREFIX)/share/attentiond/
+	cp -R config/models $(DESTDIR)$(PREFIX)/share/attentiond/
+
+# ---- running -----------------------------------------------------------------------------------
+
+.PHONY: deps
+deps: ## install the Debian packages that the build needs
+	@tests/install-packages.sh $(BUILD_PACKAGES)
+
+.PHONY: test-deps
+test-deps: ## install the Debian packages that the tests need
+	@tests/install-packages.sh $(TEST_PACKAGES)
+
+# The packages come first, then a second make that sees what they brought.
+.PHONY: run
+run: deps ## install what is missing, build, start the daemon with the demo layers
+	$(Q)$(MAKE) --no-print-directory all
+	$B/attentiond $(ARGS)
+
+.PHONY: check
+check: test-deps ## install what is missing, build, pass every test
+	$(Q)$(MAKE) --no-print-directory check-built
+
+# ---- tests -------------------------------------------------------------------------------------
+
+UNIT_TESTS := $(patsubst %.c,$B/%,$(wildcard tests/unit/*/test_*.c))
+FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+REPLAYS := $(FUZZ_TARGETS:%=$B/tests/fuzz/replay_%)
+
+define unit_layer
+$B/tests/unit/$(1)/test_%: $B/tests/unit/$(1)/test_%.o $B/tests/unit/support.o \
+		$(call archive,$(below_$(1))) $(LIB_ARCHIVE)
+	@echo "  LD    $$@"
+	$$(Q)$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ $$(if $(filter-out lib,$(1)),$$(SERVER_LIBS)) \
+		$$(CHECK_LIBS) $$(BLAS_LIBS) -lm
+endef
+$(foreach layer,lib $(SERVER_LAYERS),$(eval $(call unit_layer,$(layer))))
+
+GOLDEN_OBJECTS := $(patsubst %.c,$B/%.o,$(wildcard tests/golden/*.c))
+$B/tests/golden/golden: $(GOLDEN_OBJECTS) $B/libattention.so
+	@echo '  LD    $@'
+	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,-rpath,'$$ORIGIN/../..' -o $@ $(GOLDEN_OBJECTS) \
+		-L$B -lattention -ljansson -lm
+
+$B/tests/fuzz/replay_%: $B/tests/fuzz/%.o $B/tests/fuzz/replay.o \
+		$(call archive,codec sched model base) $(LIB_ARCHIVE)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ -ljansson $(BLAS_LIBS) -lm
+
+$B/tests/fuzz/fuzz_%: $B/tests/fuzz/fuzz_%.o $(call archive,codec sched model base) $(LIB_ARCHIVE)
+	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $^ -ljansson $(BLAS_LIBS) -lm
+
+.PHONY: check-built
+check-built: all check-unit check-golden check-fuzz check-integration check-lint
+	@echo 'check: every suite passed'
+
+.PHONY: check-unit
+check-unit: $(UNIT_TESTS)
+	@tests/unit/run.sh $^
+
+.PHONY: check-golden
+check-golden: $B/tests/golden/golden all
+	@$B/tests/golden/golden tests/golden/cases
+	@python3 tests/golden/over_http.py $B/attentiond tests/golden/cases
+
+.PHONY: check-fuzz
+check-fuzz: $(REPLAYS)
+	@for replay in $^; do $$replay tests/fuzz/corpus/$${replay##*replay_fuzz_} || exit 1; done
+
+.PHONY: check-integration
+check-integration: all
+	@tests/integration/run.sh $B/attentiond
+
+.PHONY: check-lint
+check-lint: symbols
+	@tests/lint/run.sh
+
+.PHONY: clean
+clean: ## remove everything that was built
+	rm -rf $(BUILD)
+
+-include $(shell find $B -name '*.d' 2>/dev/null)
