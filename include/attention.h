@@ -1,0 +1,445 @@
+/* attention.h - libattention: trained attention layers as data, computed in float32.
+ *
+ * The life of a layer:
+ *
+ *     attn_weights_read      a safetensors file -> named, checked tensors
+ *     attn_spec_preset       options of a known layer -> a spec (plain data)
+ *     attn_layer_create      spec + weights -> an immutable layer
+ *     attn_plan_create       layer + inputs -> checked shapes, output shapes, scratch size
+ *     attn_forward           plan + memory -> the outputs
+ *
+ * Rules that hold for every function, unless its comment says otherwise:
+ *  - All arguments are borrowed; nothing is kept after the call returns. Tensors are row-major and
+ *    contiguous, little-endian, with no alignment beyond that of their element.
+ *  - `error` may be NULL. On failure it receives the status, the name of what was wrong and a
+ *    message that says what was expected and what came. It is untouched on success, and the first
+ *    failure written to it stays until attn_error_clear.
+ *  - Functions may be called from any number of threads at once as long as they do not share a
+ *    non-const object. A layer is immutable: share it freely.
+ *  - The library never prints, never exits, starts no threads and reads no environment but
+ *    ATTN_ISA (which kernels to use; see attn_kernels_name).
+ */
+#ifndef ATTENTION_H
+#define ATTENTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define ATTN_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define ATTN_MUST_CHECK
+#endif
+
+/* "0.1.0": the version of the library that is running. Static. */
+const char *attn_version(void);
+
+/* The kernels chosen for this processor ("ref" is the plain C that defines the right answer).
+ * Chosen once, at the first call; the environment variable ATTN_ISA=<name> forces one. Static. */
+const char *attn_kernels_name(void);
+
+/* The matrix library behind the projections, as it describes itself, for a log line. Static. */
+const char *attn_blas_name(void);
+
+/* ---- errors ---------------------------------------------------------------------------- */
+
+#define ATTN_STATUS_LIST(X)                                                           \
+    X(ATTN_OK, "ok")                                                                  \
+    X(ATTN_INVALID, "invalid value")    /* an argument or option is not allowed */    \
+    X(ATTN_SHAPE, "shape mismatch")     /* a shape fits neither layer nor inputs */   \
+    X(ATTN_DTYPE, "wrong data type")    /* the element type cannot serve here */      \
+    X(ATTN_MISSING, "missing")          /* an input, option or parameter is absent */ \
+    X(ATTN_UNKNOWN, "unknown name")     /* a name that the layer does not have */     \
+    X(ATTN_RANGE, "index out of range") /* an edge points outside */                  \
+    X(ATTN_FORMAT, "malformed file")    /* bytes that are not valid safetensors */    \
+    X(ATTN_TOO_LARGE, "too large")      /* a size that does not fit the machine */    \
+    X(ATTN_NO_MEMORY, "out of memory")                                                \
+    X(ATTN_IO, "input/output error") /* a file could not be read */
+
+enum attn_status {
+#define ATTN_STATUS_ENUM(name, text) name,
+    ATTN_STATUS_LIST(ATTN_STATUS_ENUM)
+#undef ATTN_STATUS_ENUM
+};
+
+/* The text of a status, static; "unknown status" for a value that is none. */
+const char *attn_status_text(enum attn_status status);
+
+struct attn_error {
+    enum attn_status status; /* ATTN_OK while nothing has failed */
+    char field[128];   /* what was wrong: an input, option or tensor name; may be "" */
+    char message[512]; /* one line, complete on its own */
+};
+
+void attn_error_clear(struct attn_error *error);
+
+/* ---- tensors --------------------------------------------------------------------------- */
+
+#define ATTN_MAX_RANK 8
+/* Longest name of an input, output or parameter, with its NUL. */
+#define ATTN_NAME_SIZE 128
+
+/* name in safetensors, bytes an element */
+#define ATTN_DTYPE_LIST(X)                         \
+    X(ATTN_F32, "F32", 4)                          \
+    X(ATTN_F64, "F64", 8)                          \
+    X(ATTN_F16, "F16", 2)                          \
+    X(ATTN_BF16, "BF16", 2)                        \
+    X(ATTN_BOOL, "BOOL", 1) /* one byte, 0 or 1 */ \
+    X(ATTN_I8, "I8", 1)                            \
+    X(ATTN_I16, "I16", 2)                          \
+    X(ATTN_I32, "I32", 4)                          \
+    X(ATTN_I64, "I64", 8)                          \
+    X(ATTN_U8, "U8", 1)                            \
+    X(ATTN_U16, "U16", 2)                          \
+    X(ATTN_U32, "U32", 4)                          \
+    X(ATTN_U64, "U64", 8)                          \
+    X(ATTN_F8_E4M3, "F8_E4M3", 1)                  \
+    X(ATTN_F8_E5M2, "F8_E5M2", 1)
+
+enum attn_dtype {
+#define ATTN_DTYPE_ENUM(name, text, bytes) name,
+    ATTN_DTYPE_LIST(ATTN_DTYPE_ENUM)
+#undef ATTN_DTYPE_ENUM
+};
+
+const char *attn_dtype_name(enum attn_dtype dtype); /* "F32"; static */
+size_t attn_dtype_size(enum attn_dtype dtype);      /* bytes an element */
+
+/* A view of elements that somebody else owns. */
+struct attn_tensor {
+    enum attn_dtype dtype;
+    size_t rank; /* 0 (one element) to ATTN_MAX_RANK */
+    size_t shape[ATTN_MAX_RANK];
+    const void *data; /* row-major; may be NULL where there are no elements */
+};
+
+struct attn_named_tensor {
+    const char *name;
+    struct attn_tensor tensor;
+};
+
+/* Elements, and bytes, of a tensor of this shape; ATTN_TOO_LARGE when that overflows size_t.
+ * A shape with a 0 in it has 0 elements however large its other axes. */
+enum attn_status attn_tensor_count(const struct attn_tensor *tensor,
+                                   size_t *n) ATTN_MUST_CHECK;
+enum attn_status attn_tensor_bytes(const struct attn_tensor *tensor,
+                                   size_t *n) ATTN_MUST_CHECK;
+
+/* out[i] = (float)in[i] for i < n, rounded to nearest; in: n elements of F32, F64, F16 or BF16 at
+ * any alignment; out: n floats. NaN stays NaN, infinities stay infinite.
+ * ATTN_DTYPE: another type. ATTN_RANGE: a finite F64 is beyond float's range; *bad is its index
+ * (bad may be NULL) and out[0..*bad) is written. */
+enum attn_status attn_convert_to_f32(enum attn_dtype dtype, const void *in, size_t n,
+                                     float *out, size_t *bad) ATTN_MUST_CHECK;
+
+/* ---- weights --------------------------------------------------------------------------- */
+
+/* The tensors of one safetensors file, and which of them a layer means by its parameter names. */
+typedef struct attn_weights attn_weights;
+
+/* Check bytes as hostile input and index its tensors. The bytes are borrowed until
+ * attn_weights_free. ATTN_FORMAT with the tensor's name and what is wrong with it. */
+enum attn_status attn_weights_parse(const void *bytes, size_t n_bytes,
+                                    attn_weights **weights,
+                                    struct attn_error *error) ATTN_MUST_CHECK;
+
+/* The same for a file, which is read whole into memory that the result owns (it is not mapped:
+ * replacing or truncating the file later cannot hurt). ATTN_IO names the path and the reason. */
+enum attn_status attn_weights_read(const char *path, attn_weights **weights,
+                                   struct attn_error *error) ATTN_MUST_CHECK;
+
+void attn_weights_free(attn_weights *weights); /* NULL is fine */
+
+/* Tensors in the file's own order of data, under the file's own names. The results live as long
+ * as weights. attn_weights_at needs index < attn_weights_count. */
+size_t attn_weights_count(const attn_weights *weights);
+const struct attn_named_tensor *attn_weights_at(const attn_weights *weights,
+                                                size_t index);
+
+/* Pick one layer out of a larger file. A layer's parameter P is looked up as the name given for it
+ * by attn_weights_rename, in full, else as prefix followed by P. Both copy their strings.
+ * ATTN_INVALID: a string of ATTN_NAME_SIZE bytes or more.
+ * attn_weights_rename: ATTN_MISSING when the file has no tensor of that name, ATTN_INVALID when
+ * the parameter was renamed already. */
+enum attn_status attn_weights_set_prefix(attn_weights *weights, const char *prefix,
+                                         struct attn_error *error) ATTN_MUST_CHECK;
+enum attn_status attn_weights_rename(attn_weights *weights, const char *parameter,
+                                     const char *file_name,
+                                     struct attn_error *error) ATTN_MUST_CHECK;
+
+/* The renamed parameters, in order of renaming: attn_layer_create refuses those that it does not
+ * have. attn_weights_renamed needs index < attn_weights_n_renamed. */
+size_t attn_weights_n_renamed(const attn_weights *weights);
+const char *attn_weights_renamed(const attn_weights *weights, size_t index);
+
+/* The tensor that a parameter means, or NULL. file_name (may be NULL) receives the name that was
+ * looked up, for messages. */
+const struct attn_tensor *attn_weights_find(const attn_weights *weights,
+                                            const char *parameter,
+                                            char file_name[2 * ATTN_NAME_SIZE]);
+
+/* ---- specs ----------------------------------------------------------------------------- */
+
+/* A learned linear map y = x W^T + b, or none. */
+struct attn_linear_spec {
+    char weight[ATTN_NAME_SIZE]; /* parameter [n_out, n_in]; "": no projection */
+    char bias[ATTN_NAME_SIZE];   /* parameter [n_out]; "": no bias */
+    size_t n_in, n_out;
+    bool in_out;        /* the weight is stored [n_in, n_out] */
+    bool bias_optional; /* an absent bias is zero */
+};
+
+enum attn_layout {
+    ATTN_LAYOUT_ROWS, /* [batch, length, width]; heads are contiguous blocks of the width */
+    ATTN_LAYOUT_HEADS, /* [batch, length, heads, width of a head] */
+    ATTN_LAYOUT_FREE   /* scores only: [..., length, width], leading axes broadcast */
+};
+
+enum attn_scale {
+    ATTN_SCALE_ONE,  /* scores are plain products */
+    ATTN_SCALE_HEAD, /* divided by sqrt(width of a query head) */
+    ATTN_SCALE_MODEL /* divided by sqrt(n_heads * width of a query head) */
+};
+
+enum attn_empty_rows {
+    ATTN_EMPTY_ZERO, /* a query with every key blocked: probabilities 0 */
+    ATTN_EMPTY_NAN   /* ... NaN, as softmax of -inf gives */
+};
+
+/* A boolean mask. axes[r] spells what a mask of rank r means, one letter an axis, each axis being
+ * that size or 1: B batch, H heads, Q queries, K keys. "-": no mask of that rank. */
+struct attn_mask_spec {
+    char name[ATTN_NAME_SIZE]; /* input; "": the layer takes no mask */
+    bool true_keeps;           /* true: keep the key; else true blocks it */
+    char axes[5][5];
+};
+
+/* Sparse relations: `edges` [n,3] = (sample, query, key), `edge_types` [n]. Each adds
+ * bias[type,h] . key (or bias[type,h] * sum of key) to its score; duplicates add up. */
+struct attn_edge_spec {
+    char edges[ATTN_NAME_SIZE]; /* input; "": none */
+    char types[ATTN_NAME_SIZE]; /* input */
+    size_t n_types;
+    bool scalar; /* bias is [n_types, heads], else [n_types, heads * width] */
+    char bias[ATTN_NAME_SIZE]; /* parameter */
+    char value_bias
+        [ATTN_NAME_SIZE]; /* parameter [n_types, heads * value width]; "": none */
+};
+
+enum attn_post_kind {
+    ATTN_POST_NONE,
+    ATTN_POST_DROPOUT, /* identity at inference */
+    ATTN_POST_GROUP_NORM,
+    ATTN_POST_BATCH_NORM,
+    ATTN_POST_RELU,
+    ATTN_POST_SIGMOID,
+    ATTN_POST_TANH,
+    ATTN_POST_SOFTMAX
+};
+
+/* What follows the joined heads. Statistics of a GroupNorm run over the positions of a group,
+ * apart for each feature; gamma, beta and the running statistics are [length, width]. */
+struct attn_post_spec {
+    enum attn_post_kind kind;
+    char prefix
+        [32]; /* parameters are <prefix>.gamma, .beta, .running_mean, .running_var; all
+                          may be absent: 1, 0, 0, 1 */
+    size_t n_groups;    /* GROUP_NORM: positions are cut into so many groups */
+    double probability; /* DROPOUT */
+    double patience;    /* BATCH_NORM */
+    int axis;           /* SOFTMAX: 0 samples, 1 positions, 2 features */
+};
+
+/* What a layer is, as plain data. Fill one with attn_spec_preset. */
+struct attn_spec {
+    size_t size;      /* sizeof(struct attn_spec) of the caller */
+    char kind[32];    /* for messages and metadata */
+    bool scores_only; /* output is the masked scores; no values, no softmax */
+
+    enum attn_layout layout;
+    char query[ATTN_NAME_SIZE];
+    char key[ATTN_NAME_SIZE];   /* may equal query: self attention */
+    char value[ATTN_NAME_SIZE]; /* may equal key: the same memory gives keys and values */
+    bool key_optional;          /* an absent key input is the query input */
+    bool single_row;            /* a rank-2 input [batch, width] has length 1 */
+    bool batch_broadcast;       /* a batch of 1 serves any batch */
+
+    size_t n_heads;
+    size_t head_width; /* of queries and keys; 0: the inputs tell, divided by n_heads */
+    size_t value_head_width; /* of values */
+    size_t length; /* longest input and size of per-position parameters; 0: any */
+
+    struct attn_linear_spec
+        fused; /* one map for all three; columns are queries, keys, values */
+    struct attn_linear_spec query_projection, key_projection, value_projection;
+
+    enum attn_scale scale;
+    bool clip;         /* s = clip_value * tanh(s), before anything is added */
+    double clip_value; /* any finite number */
+    bool causal;       /* query i sees keys 0..i */
+    struct attn_mask_spec mask;
+    struct attn_edge_spec edge;
+    char dense_kq
+        [ATTN_NAME_SIZE]; /* input [batch, queries, keys, heads], added to scores */
+    char dense_kv
+        [ATTN_NAME_SIZE]; /* input [..., value width], added to values, pair by pair */
+    double dropout;       /* of probabilities, in training */
+    enum attn_empty_rows empty_rows;
+
+    struct attn_linear_spec output_projection;
+    struct attn_post_spec normalisation; /* first */
+    struct attn_post_spec activation;    /* second; may be a normalisation too */
+    bool squeeze_output; /* [batch, length, 1] is returned as [batch, length] */
+
+    char output[ATTN_NAME_SIZE];
+    char attention[ATTN_NAME_SIZE]; /* [batch, heads, queries, keys]; "": not offered */
+};
+
+enum attn_option_type {
+    ATTN_OPTION_NULL, /* as if left out, where the layer allows that */
+    ATTN_OPTION_BOOL,
+    ATTN_OPTION_INT,
+    ATTN_OPTION_REAL,
+    ATTN_OPTION_INTS,  /* a shape */
+    ATTN_OPTION_MODULE /* a module with options of its own: {"type": "GroupNorm", ...} */
+};
+
+/* One option of a preset, by the name that the original gives it. */
+struct attn_option {
+    const char *name;
+    enum attn_option_type type;
+    bool boolean;
+    int64_t integer;
+    double real;
+    size_t n_integers; /* at most ATTN_MAX_RANK */
+    int64_t integers[ATTN_MAX_RANK];
+    const char *module;
+    const struct attn_option *options; /* of the module */
+    size_t n_options;
+};
+
+static inline struct attn_option attn_bool(const char *name, bool value)
+{
+    struct attn_option option = {0};
+    option.name = name;
+    option.type = ATTN_OPTION_BOOL;
+    option.boolean = value;
+    return option;
+}
+
+static inline struct attn_option attn_int(const char *name, int64_t value)
+{
+    struct attn_option option = {0};
+    option.name = name;
+    option.type = ATTN_OPTION_INT;
+    option.integer = value;
+    return option;
+}
+
+static inline struct attn_option attn_real(const char *name, double value)
+{
+    struct attn_option option = {0};
+    option.name = name;
+    option.type = ATTN_OPTION_REAL;
+    option.real = value;
+    return option;
+}
+
+/* The presets, "routing_score" and so on; NULL past the last. Static. */
+const char *attn_preset_name(size_t index);
+
+/* Fill *spec (spec->size must be set) with the layer `kind` under the given options; an option left
+ * out has the original's default. ATTN_UNKNOWN: no such kind or option. ATTN_MISSING: an option
+ * that has no default. ATTN_INVALID: a value that the layer cannot have. */
+enum attn_status attn_spec_preset(struct attn_spec *spec, const char *kind,
+                                  const struct attn_option *options, size_t n_options,
+                                  struct attn_error *error) ATTN_MUST_CHECK;
+
+/* ---- layers ---------------------------------------------------------------------------- */
+
+typedef struct attn_layer attn_layer;
+
+/* Check the spec, look its parameters up in weights (NULL: a file without tensors), check their
+ * shapes, convert and copy them. Weights may be freed afterwards. */
+enum attn_status attn_layer_create(const struct attn_spec *spec,
+                                   const attn_weights *weights, attn_layer **layer,
+                                   struct attn_error *error) ATTN_MUST_CHECK;
+
+void attn_layer_free(attn_layer *layer); /* NULL is fine; no plan of it may be left */
+
+const struct attn_spec *
+attn_layer_spec(const attn_layer *layer);         /* lives as long as layer */
+size_t attn_layer_bytes(const attn_layer *layer); /* memory held by parameters */
+
+/* An input or output as a client sees it. */
+struct attn_port {
+    const char *name;
+    enum attn_dtype dtype; /* F32, BOOL or I64 (I32 is taken too) */
+    size_t rank;           /* of the usual form; masks and scores take others too */
+    int64_t shape[ATTN_MAX_RANK]; /* -1: any size */
+    bool optional; /* input: may be left out; output: computed only when asked for */
+};
+
+/* ATTN_MAX_PORTS is the most that any layer has of either. */
+#define ATTN_MAX_PORTS 16
+size_t attn_layer_inputs(const attn_layer *layer, struct attn_port ports[ATTN_MAX_PORTS]);
+size_t attn_layer_outputs(const attn_layer *layer,
+                          struct attn_port ports[ATTN_MAX_PORTS]);
+
+/* ---- forward --------------------------------------------------------------------------- */
+
+/* One task of a forward: runs on worker < n_workers, never two at once on the same worker. */
+typedef void attn_task(void *argument, size_t task, size_t worker);
+
+/* How a caller spreads tasks over threads. run must return after every task in [0, n_tasks) has
+ * run once; they are independent, in any order. */
+struct attn_parallel {
+    size_t n_workers; /* at least 1 */
+    void (*run)(void *context, size_t n_tasks, attn_task *task, void *argument);
+    void *context;
+};
+
+/* The shapes of one call, checked. Immutable; refers to the layer and to the inputs' data. */
+typedef struct attn_plan attn_plan;
+
+/* Check inputs (shapes, types, names; data is not read) and lay out a forward that computes the
+ * outputs named (n_outputs = 0: all that are not optional). Layer, input data and nothing else must
+ * outlive the plan.
+ * ATTN_UNKNOWN, ATTN_MISSING, ATTN_DTYPE, ATTN_SHAPE: error->field names the input or output;
+ * ATTN_INVALID: one was given twice; ATTN_TOO_LARGE: an output of more than size_t. */
+enum attn_status attn_plan_create(const attn_layer *layer,
+                                  const struct attn_named_tensor *inputs, size_t n_inputs,
+                                  const char *const *outputs, size_t n_outputs,
+                                  attn_plan **plan,
+                                  struct attn_error *error) ATTN_MUST_CHECK;
+
+void attn_plan_free(attn_plan *plan); /* NULL is fine */
+
+/* What will be computed, in the order asked for; data is NULL. Lives as long as plan. */
+size_t attn_plan_n_outputs(const attn_plan *plan);
+const struct attn_named_tensor *attn_plan_output(const attn_plan *plan, size_t index);
+
+/* Bytes of scratch that attn_forward needs for so many workers (1 when it runs inline).
+ * ATTN_TOO_LARGE: more than size_t. */
+enum attn_status attn_plan_scratch(const attn_plan *plan, size_t n_workers,
+                                   size_t *n_bytes) ATTN_MUST_CHECK;
+
+/* Compute. outputs[i]: float memory for attn_plan_output(plan, i); scratch: attn_plan_scratch
+ * bytes, aligned as malloc does; parallel: NULL runs inline. Allocates nothing. One plan may run on
+ * several threads at once, each with outputs and scratch of its own.
+ * ATTN_RANGE: an edge or type points outside (its row is named); outputs are then unspecified. */
+enum attn_status attn_forward(const attn_plan *plan, float *const *outputs, void *scratch,
+                              const struct attn_parallel *parallel,
+                              struct attn_error *error) ATTN_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,10 @@
+/* support.h - what every unit test program shares: run one suite and count. */
+#ifndef TESTS_UNIT_SUPPORT_H
+#define TESTS_UNIT_SUPPORT_H
+
+#include <check.h>
+
+/* Run the suite, print the failures and "<suite>: N passed, N failed"; the exit status of main. */
+int support_run(Suite *suite);
+
+#endif
