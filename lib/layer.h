@@ -1,0 +1,24 @@
+/* layer.h - an immutable layer: its spec and its parameters, ready to compute with. */
+#ifndef ATTNI_LAYER_H
+#define ATTNI_LAYER_H
+
+#include "attention.h"
+#include "linear.h"
+
+/* Parameters of what follows the heads, each [length, width]. NULL: the kind has none, or it was
+ * absent and stands for gamma 1, beta 0, mean 0, variance 1. */
+struct attni_post {
+    struct attn_post_spec spec;
+    const float *gamma, *beta, *mean, *variance;
+};
+
+struct attn_layer {
+    struct attn_spec spec;
+    float *memory; /* all parameters, one after the other; owned */
+    size_t n_floats;
+    struct attni_linear fused, query, key, value, output;
+    const float *edge_bias, *edge_value_bias;
+    struct attni_post normalisation, activation;
+};
+
+#endif

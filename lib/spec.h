@@ -1,0 +1,58 @@
+/* spec.h - what follows from a spec: its parameters, its inputs, whether it makes sense. */
+#ifndef ATTNI_SPEC_H
+#define ATTNI_SPEC_H
+
+#include "attention.h"
+
+/* Most rows, columns, heads or types that a layer may have: BLAS counts in int. */
+#define ATTNI_MAX_DIMENSION ((size_t)1 << 24)
+
+/* One learned tensor of a layer. */
+struct attni_parameter {
+    char name[ATTN_NAME_SIZE];
+    size_t rank;
+    size_t shape[2];
+    bool optional; /* absent: the value that changes nothing */
+};
+
+#define ATTNI_MAX_PARAMETERS 20
+
+/* The spec's parameters, in an order that is the same for the same spec. */
+size_t attni_spec_parameters(const struct attn_spec *spec,
+                             struct attni_parameter parameters[ATTNI_MAX_PARAMETERS]);
+
+/* Refuse a spec that contradicts itself; error->field names the member. */
+enum attn_status attni_spec_check(const struct attn_spec *spec,
+                                  struct attn_error *error) ATTN_MUST_CHECK;
+
+/* What an input is for. */
+enum attni_role {
+    ATTNI_QUERY,
+    ATTNI_KEY,
+    ATTNI_VALUE,
+    ATTNI_MASK,
+    ATTNI_EDGES,
+    ATTNI_EDGE_TYPES,
+    ATTNI_DENSE_KQ,
+    ATTNI_DENSE_KV,
+    ATTNI_N_ROLES
+};
+
+/* The spec's inputs as a client sees them, and what each is for. An input that serves as query and
+ * as key stands once, as the query. */
+size_t attni_spec_inputs(const struct attn_spec *spec,
+                         struct attn_port ports[ATTN_MAX_PORTS],
+                         enum attni_role roles[ATTN_MAX_PORTS]);
+
+/* The spec's outputs: its main one first. */
+size_t attni_spec_outputs(const struct attn_spec *spec,
+                          struct attn_port ports[ATTN_MAX_PORTS]);
+
+/* Whether the spec has parameters that belong to single positions, so that only inputs of its full
+ * length make sense. */
+bool attni_spec_per_position(const struct attn_spec *spec);
+
+/* Width of one row of the output. */
+size_t attni_spec_output_width(const struct attn_spec *spec);
+
+#endif
