@@ -1,0 +1,77 @@
+/* buffer.c - bytes that grow. Owner: whoever holds the struct; not shared between threads. */
+#include "base/buffer.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SMALLEST ((size_t)64)
+
+void ad_buffer_init(struct ad_buffer *buffer)
+{
+    *buffer = (struct ad_buffer){NULL, 0, 0};
+}
+
+void ad_buffer_reset(struct ad_buffer *buffer)
+{
+    free(buffer->data);
+    ad_buffer_init(buffer);
+}
+
+bool ad_buffer_reserve(struct ad_buffer *buffer, size_t n)
+{
+    if (n >= PTRDIFF_MAX - buffer->size) {
+        return false;
+    }
+    size_t need = buffer->size + n + 1;
+    if (need <= buffer->capacity) {
+        return true;
+    }
+    /* Half as much again: an appended byte is copied a bounded number of times on average. */
+    size_t grown = buffer->capacity + buffer->capacity / 2;
+    grown = grown < SMALLEST ? SMALLEST : grown;
+    size_t capacity = grown > need ? grown : need;
+    char *data = realloc(buffer->data, capacity);
+    if (!data && capacity > need) {
+        capacity = need;
+        data = realloc(buffer->data, capacity);
+    }
+    if (!data) {
+        return false;
+    }
+    buffer->data = data;
+    buffer->capacity = capacity;
+    buffer->data[buffer->size] = '\0';
+    return true;
+}
+
+bool ad_buffer_append(struct ad_buffer *buffer, const void *bytes, size_t n)
+{
+    if (!ad_buffer_reserve(buffer, n)) {
+        return false;
+    }
+    if (n > 0) {
+        memcpy(buffer->data + buffer->size, bytes, n);
+        buffer->size += n;
+        buffer->data[buffer->size] = '\0';
+    }
+    return true;
+}
+
+bool ad_buffer_printf(struct ad_buffer *buffer, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    if (n < 0 || !ad_buffer_reserve(buffer, (size_t)n)) {
+        return false;
+    }
+    va_start(arguments, format);
+    vsnprintf(buffer->data + buffer->size, (size_t)n + 1, format, arguments);
+    va_end(arguments);
+    buffer->size += (size_t)n;
+    return true;
+}

@@ -1,0 +1,76 @@
+/* error.c - status texts and the caller-owned record of the first failure. Pure functions: any
+ * thread, each on its own record. */
+#include "base/error.h"
+
+#include "base/utf8.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *ad_status_text(enum ad_status status)
+{
+    switch (status) {
+#define STATUS_CASE(name, text) \
+    case name:                  \
+        return text;
+        AD_STATUS_LIST(STATUS_CASE)
+#undef STATUS_CASE
+    }
+    return "unknown status";
+}
+
+/* Replace what a terminal, a log or a JSON string could not take. */
+static void make_printable(char *text)
+{
+    size_t n = strlen(text);
+    for (size_t i = 0; i < n;) {
+        size_t length = ad_utf8_length(text + i, n - i);
+        if (length == 0) {
+            length = 1;
+            text[i] = '?';
+        } else if (ad_utf8_is_control(text + i, length)) {
+            memset(text + i, '?', length);
+        }
+        i += length;
+    }
+}
+
+/* End a message that was too long with dots, without leaving half a character before them. */
+static void mark_cut(char *text, size_t size)
+{
+    static const char dots[] = "...";
+    size_t end = size - sizeof dots;
+    while (end > 0 && ((unsigned char)text[end] & 0xc0) == 0x80) {
+        end--;
+    }
+    memcpy(text + end, dots, sizeof dots);
+}
+
+enum ad_status ad_fail(struct ad_error *error, enum ad_status status, const char *format,
+                       ...)
+{
+    if (!error || error->status != AD_OK) {
+        return status;
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(error->message, sizeof error->message, format, arguments);
+    va_end(arguments);
+    error->status = status;
+    if (n < 0) {
+        snprintf(error->message, sizeof error->message, "%s", ad_status_text(status));
+    } else if ((size_t)n >= sizeof error->message) {
+        mark_cut(error->message, sizeof error->message);
+    }
+    make_printable(error->message);
+    return status;
+}
+
+void ad_error_clear(struct ad_error *error)
+{
+    if (error) {
+        error->status = AD_OK;
+        error->message[0] = '\0';
+    }
+}
