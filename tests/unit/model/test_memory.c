@@ -1,0 +1,193 @@
+/* test_memory.c - the n-th allocation fails, for each n: a failure that is told, and no leak.
+ *
+ * The allocator is replaced for this program and everything it links, jansson and libc included.
+ * Sanitizers bring their own, so there is nothing to run under them. */
+#include "model/manifest.h"
+#include "model/repository.h"
+
+#include "unit/model/scratch.h"
+#include "unit/support.h"
+
+#include <errno.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define REPLACED 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define REPLACED 0
+#endif
+#endif
+#ifndef REPLACED
+#define REPLACED 1
+#endif
+
+#if REPLACED
+
+/* Used by one thread only. */
+static struct {
+    bool armed;
+    size_t fail_at; /* allocations until one fails */
+    bool failed;
+    size_t n_live;
+} memory;
+
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t n, size_t size);
+extern void *__libc_realloc(void *pointer, size_t size);
+extern void *__libc_memalign(size_t alignment, size_t size);
+extern void __libc_free(void *pointer);
+
+static bool fails(void)
+{
+    if (!memory.armed) {
+        return false;
+    }
+    if (memory.fail_at > 0 && --memory.fail_at == 0) {
+        memory.failed = true;
+        errno = ENOMEM;
+        return true;
+    }
+    return false;
+}
+
+static void *counted(void *pointer)
+{
+    memory.n_live += memory.armed && pointer;
+    return pointer;
+}
+
+void *malloc(size_t size)
+{
+    return fails() ? NULL : counted(__libc_malloc(size));
+}
+
+void *calloc(size_t n, size_t size)
+{
+    return fails() ? NULL : counted(__libc_calloc(n, size));
+}
+
+void *realloc(void *pointer, size_t size)
+{
+    if (fails()) {
+        return NULL;
+    }
+    return pointer ? __libc_realloc(pointer, size) : counted(__libc_realloc(NULL, size));
+}
+
+void *aligned_alloc(size_t alignment, size_t size)
+{
+    return fails() ? NULL : counted(__libc_memalign(alignment, size));
+}
+
+int posix_memalign(void **pointer, size_t alignment, size_t size)
+{
+    *pointer = aligned_alloc(alignment, size);
+    return *pointer ? 0 : ENOMEM;
+}
+
+void free(void *pointer)
+{
+    memory.n_live -= memory.armed && pointer;
+    __libc_free(pointer);
+}
+
+static void arm(size_t fail_at)
+{
+    memory.n_live = 0;
+    memory.failed = false;
+    memory.fail_at = fail_at;
+    memory.armed = true;
+}
+
+/* What was allocated since arm is free again; whether an allocation failed. */
+static bool disarm(void)
+{
+    memory.armed = false;
+    ck_assert_uint_eq(memory.n_live, 0);
+    return memory.failed;
+}
+
+START_TEST(test_manifest)
+{
+    static const char text[] =
+        "{\"layer\": {\"kind\": \"causal_mha\", \"output_shape\": [6, 8],"
+        " \"normalisation\": {\"type\": \"GroupNorm\", \"num_groups\": 2}},"
+        " \"weights\": {\"file\": \"a\", \"prefix\": \"b\","
+        " \"names\": {\"c\": \"d\", \"e\": \"f\"}}, \"empty_rows\": \"nan\"}";
+    bool failed = true;
+    for (size_t n = 1; failed; n++) {
+        struct ad_manifest manifest;
+        struct ad_error error = {0};
+        arm(n);
+        enum ad_status status =
+            ad_manifest_parse(&manifest, text, sizeof text - 1, "config.json", &error);
+        ad_manifest_reset(&manifest);
+        failed = disarm();
+        /* jansson tells some failures as syntax errors, and lives with a few */
+        ck_assert(status == error.status);
+        ck_assert(failed || status == AD_OK);
+        ck_assert(status == AD_OK || error.message[0] != '\0');
+        ck_assert_uint_lt(n, 1000);
+    }
+}
+END_TEST
+
+/* A failure ends the loading, or is the reason of the model that it hit; the others load. */
+static bool load_once(const struct scratch *scratch, size_t n)
+{
+    struct ad_repository *repository = NULL;
+    struct ad_error error = {0};
+    size_t n_broken = 0;
+    arm(n);
+    enum ad_status status = ad_repository_load(scratch->root, NULL, &repository, &error);
+    for (size_t i = 0; repository && i < repository->n_models; i++) {
+        n_broken += repository->models[i].reason != NULL;
+    }
+    ad_repository_free(repository);
+    const bool failed = disarm();
+    ck_assert(status == AD_OK || (failed && status == AD_INTERNAL));
+    ck_assert_uint_le(n_broken, failed ? 1 : 0);
+    return failed;
+}
+
+START_TEST(test_repository)
+{
+    struct scratch scratch;
+    scratch_make(&scratch);
+    scratch_text(&scratch, "a/config.json", SCRATCH_CONFIG);
+    scratch_version(&scratch, "a/1");
+    scratch_version(&scratch, "a/2");
+    scratch_text(&scratch, "b/config.json", SCRATCH_SCORE);
+    ad_repository_free(scratch_load(&scratch)); /* whatever is made once is made now */
+    size_t n = 1;
+    while (load_once(&scratch, n)) {
+        ck_assert_uint_lt(++n, 10000);
+    }
+    ck_assert_uint_gt(n, 20);
+    scratch_remove(&scratch);
+}
+END_TEST
+
+#else
+
+START_TEST(test_manifest)
+{
+}
+END_TEST
+
+START_TEST(test_repository)
+{
+}
+END_TEST
+
+#endif
+
+int main(void)
+{
+    Suite *suite = suite_create("memory");
+    TCase *tests = tcase_create("allocation failures");
+    tcase_add_test(tests, test_manifest);
+    tcase_add_test(tests, test_repository);
+    suite_add_tcase(suite, tests);
+    return support_run(suite);
+}
