@@ -1,0 +1,255 @@
+/* encode.c - outputs -> the body of an infer reply: JSON, then the binary tensors.
+ *
+ * Numbers are written by our own writer, straight into the reply. Runs on the worker that holds the
+ * request. */
+#include "codec/encode.h"
+#include "base/utf8.h"
+#include "codec/floats.h"
+#include "codec/text.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Floats written between two looks at the room that is left. */
+#define FLOATS_AT_ONCE ((size_t)1024)
+
+static bool put(struct ad_buffer *buffer, const char *text)
+{
+    return ad_buffer_append(buffer, text, strlen(text));
+}
+
+/* ---- strings --------------------------------------------------------------------------- */
+
+/* Bytes at text that go into a JSON string as they are. */
+static size_t plain_length(const char *text, size_t n)
+{
+    size_t length = 0;
+    while (length < n) {
+        unsigned char c = (unsigned char)text[length];
+        size_t step = c < 0x20 || c == '"' || c == '\\'
+                          ? 0
+                          : ad_utf8_length(text + length, n - length);
+        if (step == 0) {
+            break;
+        }
+        length += step;
+    }
+    return length;
+}
+
+/* A byte that cannot stand as it is; one that is not UTF-8 becomes U+FFFD. */
+static bool put_escaped(struct ad_buffer *buffer, char c)
+{
+    unsigned char byte = (unsigned char)c;
+    if (c == '"' || c == '\\') {
+        const char escaped[2] = {'\\', c};
+        return ad_buffer_append(buffer, escaped, sizeof escaped);
+    }
+    return byte < 0x20 ? ad_buffer_printf(buffer, "\\u%04x", byte)
+                       : put(buffer, "\\ufffd");
+}
+
+static bool put_string(struct ad_buffer *buffer, const char *text)
+{
+    size_t left = strlen(text);
+    bool ok = put(buffer, "\"");
+    while (ok && left > 0) {
+        size_t n = plain_length(text, left);
+        ok = ad_buffer_append(buffer, text, n);
+        if (ok && n < left) {
+            ok = put_escaped(buffer, text[n]);
+            n++;
+        }
+        text += n;
+        left -= n;
+    }
+    return ok && put(buffer, "\"");
+}
+
+/* ---- numbers --------------------------------------------------------------------------- */
+
+static const char *nonfinite_literal(float value)
+{
+    return isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
+}
+
+static enum ad_status fail_nonfinite(const struct attn_named_tensor *output,
+                                     size_t element, float value, struct ad_error *error)
+{
+    const struct attn_tensor *tensor = &output->tensor;
+    size_t index[ATTN_MAX_RANK];
+    for (size_t axis = tensor->rank; axis-- > 0;) {
+        index[axis] = element % tensor->shape[axis];
+        element /= tensor->shape[axis];
+    }
+    struct ad_text place = {0};
+    ad_text_add_shape(&place, index, tensor->rank);
+    return ad_fail(error, AD_NONFINITE,
+                   "output '%s' holds %s at %s, which JSON does not have; ask for the "
+                   "output in binary (binary_data), or pass the parameter nonfinite as "
+                   "\"null\" or \"literal\"",
+                   output->name, nonfinite_literal(value), place.bytes);
+}
+
+/* Write floats [from, to), each with a comma before it but the first of all; there is room. False:
+ * *bad is not finite and the policy forbids it. */
+static bool write_floats(struct ad_buffer *reply, const float *floats, size_t from,
+                         size_t to, enum ad_nonfinite policy, size_t *bad)
+{
+    char *at = reply->data + reply->size;
+    for (size_t i = from; i < to; i++) {
+        if (i > 0) {
+            *at++ = ',';
+        }
+        if (isfinite(floats[i])) {
+            at += ad_float_write(floats[i], at);
+            continue;
+        }
+        if (policy == AD_NONFINITE_ERROR) {
+            *bad = i;
+            return false;
+        }
+        const char *text =
+            policy == AD_NONFINITE_NULL ? "null" : nonfinite_literal(floats[i]);
+        size_t n = strlen(text);
+        memcpy(at, text, n);
+        at += n;
+    }
+    *at = '\0';
+    reply->size = (size_t)(at - reply->data);
+    return true;
+}
+
+static enum ad_status put_floats(struct ad_request *request,
+                                 const struct attn_named_tensor *output, size_t n,
+                                 struct ad_error *error)
+{
+    struct ad_buffer *reply = &request->reply;
+    const float *floats = output->tensor.data;
+    for (size_t from = 0; from < n; from += FLOATS_AT_ONCE) {
+        size_t to = n - from < FLOATS_AT_ONCE ? n : from + FLOATS_AT_ONCE;
+        size_t bad = 0;
+        if (!ad_buffer_reserve(reply, (to - from) * (AD_FLOAT_MAX_TEXT + 1))) {
+            return ad_fail(error, AD_INTERNAL, "out of memory");
+        }
+        if (!write_floats(reply, floats, from, to, request->nonfinite, &bad)) {
+            return fail_nonfinite(output, bad, floats[bad], error);
+        }
+    }
+    return AD_OK;
+}
+
+/* ---- outputs --------------------------------------------------------------------------- */
+
+static bool wants_binary(const struct ad_request *request, size_t index)
+{
+    return request->n_wanted > 0 ? request->wanted[index].binary
+                                 : request->binary_default;
+}
+
+/* {"name":"out","datatype":"FP32","shape":[1,2] */
+static bool put_output_head(struct ad_buffer *reply,
+                            const struct attn_named_tensor *output)
+{
+    bool ok = put(reply, "{\"name\":") && put_string(reply, output->name) &&
+              put(reply, ",\"datatype\":\"FP32\",\"shape\":[");
+    for (size_t i = 0; ok && i < output->tensor.rank; i++) {
+        ok = ad_buffer_printf(reply, "%s%zu", i > 0 ? "," : "", output->tensor.shape[i]);
+    }
+    return ok && put(reply, "]");
+}
+
+/* *n_binary grows by the bytes that will follow the JSON. */
+static enum ad_status put_output(struct ad_request *request,
+                                 const struct attn_named_tensor *output, bool binary,
+                                 size_t *n_binary, struct ad_error *error)
+{
+    struct ad_buffer *reply = &request->reply;
+    size_t n, n_bytes;
+    if (attn_tensor_count(&output->tensor, &n) != ATTN_OK ||
+        attn_tensor_bytes(&output->tensor, &n_bytes) != ATTN_OK ||
+        __builtin_add_overflow(*n_binary, binary ? n_bytes : 0, n_binary)) {
+        return ad_fail(error, AD_TOO_LARGE, "output '%s' is larger than memory",
+                       output->name);
+    }
+    if (!put_output_head(reply, output)) {
+        return ad_fail(error, AD_INTERNAL, "out of memory");
+    }
+    bool ok = true;
+    if (binary) {
+        ok = ad_buffer_printf(reply, ",\"parameters\":{\"binary_data_size\":%zu}}",
+                              n_bytes);
+    } else {
+        ok = put(reply, ",\"data\":[");
+        enum ad_status status = ok ? put_floats(request, output, n, error) : AD_OK;
+        if (status) {
+            return status;
+        }
+        ok = ok && put(reply, "]}");
+    }
+    return ok ? AD_OK : ad_fail(error, AD_INTERNAL, "out of memory");
+}
+
+/* Everything before the first output. */
+static bool put_head(const struct ad_request *request, struct ad_buffer *reply)
+{
+    const struct ad_version *version = request->version;
+    bool ok = put(reply, "{");
+    if (ok && request->id) {
+        ok = put(reply, "\"id\":") && put_string(reply, request->id) && put(reply, ",");
+    }
+    return ok && put(reply, "\"model_name\":") && put_string(reply, version->model) &&
+           put(reply, ",\"model_version\":") && put_string(reply, version->text) &&
+           put(reply, ",\"outputs\":[");
+}
+
+/* The binary tensors, in order, without padding. */
+static bool put_binary(struct ad_request *request,
+                       const struct attn_named_tensor *outputs, size_t n_outputs,
+                       size_t n_binary)
+{
+    if (!ad_buffer_reserve(&request->reply, n_binary)) {
+        return false;
+    }
+    for (size_t i = 0; i < n_outputs; i++) {
+        size_t n_bytes;
+        if (wants_binary(request, i) &&
+            (attn_tensor_bytes(&outputs[i].tensor, &n_bytes) != ATTN_OK ||
+             !ad_buffer_append(&request->reply, outputs[i].tensor.data, n_bytes))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+enum ad_status ad_encode_infer(struct ad_request *request,
+                               const struct attn_named_tensor *outputs, size_t n_outputs,
+                               struct ad_error *error)
+{
+    struct ad_buffer *reply = &request->reply;
+    if (!put_head(request, reply)) {
+        return ad_fail(error, AD_INTERNAL, "out of memory");
+    }
+    size_t n_binary = 0;
+    for (size_t i = 0; i < n_outputs; i++) {
+        if (i > 0 && !put(reply, ",")) {
+            return ad_fail(error, AD_INTERNAL, "out of memory");
+        }
+        enum ad_status status =
+            put_output(request, &outputs[i], wants_binary(request, i), &n_binary, error);
+        if (status) {
+            return status;
+        }
+    }
+    if (!put(reply, "]}")) {
+        return ad_fail(error, AD_INTERNAL, "out of memory");
+    }
+    /* Without a byte of binary data the whole reply is JSON and needs no header to say so. */
+    request->n_reply_json = reply->size;
+    if (n_binary > 0 && !put_binary(request, outputs, n_outputs, n_binary)) {
+        return ad_fail(error, AD_INTERNAL, "out of memory");
+    }
+    return AD_OK;
+}

@@ -1,0 +1,48 @@
+/* workers.h - the threads that compute.
+ *
+ * Each worker pops a request, calls serve on it with scratch memory of its own, then
+ * on_done. Scratch is kept between requests, up to AD_SCRATCH_KEPT bytes: what a
+ * larger request took goes back to the system when that request is done. */
+#ifndef AD_SCHED_WORKERS_H
+#define AD_SCHED_WORKERS_H
+
+#include "base/error.h"
+#include "sched/queue.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define AD_SCRATCH_KEPT ((size_t)64 << 20)
+
+/* Memory that one worker keeps between requests; {NULL, 0} is empty. */
+struct ad_scratch {
+    void *data; /* aligned to 64 */
+    size_t size;
+};
+
+/* At least size bytes; what it held before is gone. NULL when out of memory. */
+void *ad_scratch_get(struct ad_scratch *scratch, size_t size);
+
+void ad_scratch_trim(struct ad_scratch *scratch);  /* frees when over AD_SCRATCH_KEPT */
+void ad_scratch_reset(struct ad_scratch *scratch); /* frees */
+
+/* What a worker does with a request: fills reply or error. */
+typedef void ad_serve(struct ad_request *request, struct ad_scratch *scratch);
+
+struct ad_workers;
+
+/* Start n >= 1 workers. On failure none is left running and the queue is closed. */
+enum ad_status ad_workers_start(size_t n, struct ad_queue *queue, ad_serve *serve,
+                                struct ad_workers **workers,
+                                struct ad_error *error) AD_MUST_CHECK;
+
+/* Wait until the closed queue is drained and all workers have ended, or until
+ * deadline_ns (of ad_clock_now_ns). False: the deadline passed and some still run;
+ * they may be waited for again. */
+bool ad_workers_join(struct ad_workers *workers, int64_t deadline_ns);
+
+/* After a successful join; NULL is fine. */
+void ad_workers_free(struct ad_workers *workers);
+
+#endif

@@ -1,0 +1,33 @@
+/* fuzz_infer_binary.c - the first two bytes say, little-endian, how many of the others are JSON; the
+ * rest are binary tensors. Never our fault, and a reply as long as it says. */
+#include "codec/serve.h"
+#include "unit/codec/fixture.h"
+
+#include <stdint.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 2) {
+        return 0;
+    }
+    size_t n_json = (size_t)(data[0] | data[1] << 8);
+    data += 2;
+    size -= 2;
+    n_json = n_json < size ? n_json : size;
+    struct ad_version *version = fixture_relational();
+    struct ad_request *request =
+        fixture_request(version, data, n_json, data + n_json, size - n_json);
+    struct ad_scratch scratch = {NULL, 0};
+    ad_serve_infer(request, &scratch);
+    enum ad_status status = request->error.status;
+    fixture_require(status != AD_INTERNAL, request->error.message);
+    fixture_require((status == AD_OK) == (request->reply.size > 0), "reply and status");
+    fixture_require(request->n_reply_json <= request->reply.size || status != AD_OK,
+                    "the JSON of the reply is longer than the reply");
+    ad_request_free(request);
+    ad_scratch_reset(&scratch);
+    ad_version_release(version);
+    return 0;
+}
