@@ -63,7 +63,7 @@ below_codec := codec sched model base
 below_http := http codec sched model base
 
 .PHONY: all
-all: $B/attentiond $B/libattention.so $B/libattention.pc ## build daemon and library (MODE=release|debug|asan|tsan)
+all: $B/attentiond $B/libattention.so ## build daemon and library (MODE=release|debug|asan|tsan)
 
 .PHONY: help
 help: ## list the targets
@@ -108,9 +108,6 @@ $(SO_REAL): $(LIB_OBJECTS) lib/libattention.map
 $B/libattention.so: $(SO_REAL)
 	$(Q)ln -sf $(SO_NAME) $@
 
-$B/libattention.pc: lib/libattention.pc.in Makefile $B/flags
-	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $< > $@
-
 .PHONY: symbols
 symbols: $B/libattention.so ## compare the library's exports with lib/libattention.map
 	@sed -n 's/^ *\(attn_[a-z0-9_]*\);.*/\1/p' lib/libattention.map | sort > $B/symbols.map
@@ -145,7 +142,8 @@ install: all ## install under DESTDIR and PREFIX: daemon, library, header, pkg-c
 	install -m 755 $(SO_REAL) $(DESTDIR)$(PREFIX)/lib/
 	ln -sf $(notdir $(SO_REAL)) $(DESTDIR)$(PREFIX)/lib/$(SO_NAME)
 	ln -sf $(SO_NAME) $(DESTDIR)$(PREFIX)/lib/libattention.so
-	install -m 644 $B/libattention.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' lib/libattention.pc.in \
+		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/libattention.pc
 	install -m 644 include/attention.h $(DESTDIR)$(PREFIX)/include/
 	install -m 644 config/attentiond.json $(DESTDIR)$(PREFIX)/share/attentiond/
 	cp -R config/models $(DESTDIR)$(PREFIX)/share/attentiond/

@@ -1,0 +1,58 @@
+/* call.h - one HTTP request from its headers to its reply.
+ *
+ * Owner: the connection's I/O thread, which makes it when the headers have come and
+ * frees it when the reply has gone or the connection ended. While the connection is
+ * parked (suspended), neither can happen, so a worker's on_done may write `request`;
+ * resuming hands it back. */
+#ifndef AD_HTTP_CALL_H
+#define AD_HTTP_CALL_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "http/headers.h"
+#include "http/path.h"
+#include "http/reply.h"
+#include "http/routes.h"
+#include "http/service.h"
+#include "sched/request.h"
+
+#include <microhttpd.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ad_call {
+    struct ad_service *service;
+    struct MHD_Connection *connection;
+    struct ad_headers headers;
+    struct ad_path path;
+    const struct ad_route *route; /* NULL: refused before one was found */
+    struct ad_target target;
+    struct ad_buffer body;
+    uint64_t body_limit;
+    struct ad_error error; /* why it is refused; the rest of the body is then discarded */
+    bool retry;            /* refused for now only */
+    uint64_t n_discardable; /* bytes that may still be discarded before we hang up */
+
+    /* An infer request. */
+    uint64_t number;            /* for the log */
+    struct ad_request *request; /* ours until pushed, and again after on_done */
+    size_t n_received;          /* bytes of the whole body, for the log */
+    bool parked;                /* it was suspended and counted in service->n_parked */
+};
+
+/* NULL when out of memory. */
+struct ad_call *ad_call_create(struct ad_service *service,
+                               struct MHD_Connection *connection);
+void ad_call_free(struct ad_call *call); /* NULL is fine */
+
+/* The three steps, as the HTTP library calls them: the headers are there, a piece of
+ * the body, all of it (and again, when the connection has been resumed). MHD_NO hangs
+ * up. */
+enum MHD_Result ad_call_begin(struct ad_call *call, const char *url, const char *verb,
+                              const char *version) AD_MUST_CHECK;
+enum MHD_Result ad_call_receive(struct ad_call *call, const char *bytes,
+                                size_t n) AD_MUST_CHECK;
+enum MHD_Result ad_call_finish(struct ad_call *call) AD_MUST_CHECK;
+
+#endif

@@ -1,0 +1,177 @@
+/* handlers.c - the control routes. They answer on the I/O thread, from memory. */
+#include "http/handlers.h"
+#include "http/describe.h"
+#include "http/index_request.h"
+#include "http/json_writer.h"
+
+#include <string.h>
+
+/* A whole JSON body was written to the reply: account for it. */
+static enum ad_status finish(struct ad_reply *reply, const struct ad_json *json,
+                             struct ad_error *error)
+{
+    reply->n_json = reply->body.size;
+    return ad_json_ok(json) ? AD_OK : ad_fail(error, AD_INTERNAL, "out of memory");
+}
+
+static bool is_stopping(const struct ad_service *service)
+{
+    return atomic_load(&service->stopping);
+}
+
+enum ad_status ad_target_acquire(const struct ad_service *service,
+                                 const struct ad_target *target,
+                                 struct ad_version **version, struct ad_error *error)
+{
+    const struct ad_model *model =
+        ad_repository_find(service->repository, target->model, strlen(target->model));
+    if (!model) {
+        return ad_fail(error, AD_NOT_FOUND,
+                       "Request for unknown model: '%s' is not found", target->model);
+    }
+    return ad_model_acquire(model, target->version,
+                            target->version ? strlen(target->version) : 0, version,
+                            error);
+}
+
+enum ad_status ad_handle_server(const struct ad_service *service,
+                                const struct ad_target *target,
+                                const struct ad_buffer *body, struct ad_reply *reply,
+                                struct ad_error *error)
+{
+    (void)service;
+    (void)target;
+    (void)body;
+    struct ad_json json = ad_json_to(&reply->body);
+    ad_describe_server(&json);
+    return finish(reply, &json, error);
+}
+
+enum ad_status ad_handle_live(const struct ad_service *service,
+                              const struct ad_target *target,
+                              const struct ad_buffer *body, struct ad_reply *reply,
+                              struct ad_error *error)
+{
+    (void)service;
+    (void)target;
+    (void)body;
+    struct ad_json json = ad_json_to(&reply->body);
+    ad_json_open(&json, '{');
+    ad_json_bool_member(&json, "live", true);
+    ad_json_close(&json, '}');
+    return finish(reply, &json, error);
+}
+
+/* A broken model keeps the others from being served only when --strict-readiness says
+ * so. */
+enum ad_status ad_handle_ready(const struct ad_service *service,
+                               const struct ad_target *target,
+                               const struct ad_buffer *body, struct ad_reply *reply,
+                               struct ad_error *error)
+{
+    (void)target;
+    (void)body;
+    bool ready =
+        !is_stopping(service) && (!service->options->strict_readiness ||
+                                  ad_repository_ready(service->repository, true));
+    struct ad_json json = ad_json_to(&reply->body);
+    ad_json_open(&json, '{');
+    ad_json_bool_member(&json, "ready", ready);
+    ad_json_close(&json, '}');
+    reply->status = ready ? AD_OK : AD_UNAVAILABLE;
+    return finish(reply, &json, error);
+}
+
+enum ad_status ad_handle_models(const struct ad_service *service,
+                                const struct ad_target *target,
+                                const struct ad_buffer *body, struct ad_reply *reply,
+                                struct ad_error *error)
+{
+    (void)target;
+    (void)body;
+    struct ad_json json = ad_json_to(&reply->body);
+    ad_describe_models(&json, service->repository);
+    return finish(reply, &json, error);
+}
+
+enum ad_status ad_handle_model(const struct ad_service *service,
+                               const struct ad_target *target,
+                               const struct ad_buffer *body, struct ad_reply *reply,
+                               struct ad_error *error)
+{
+    (void)body;
+    struct ad_version *version = NULL;
+    enum ad_status status = ad_target_acquire(service, target, &version, error);
+    if (status) {
+        return status;
+    }
+    const struct ad_model *model =
+        ad_repository_find(service->repository, target->model, strlen(target->model));
+    struct ad_json json = ad_json_to(&reply->body);
+    ad_describe_metadata(&json, model, version);
+    ad_version_release(version);
+    return finish(reply, &json, error);
+}
+
+enum ad_status ad_handle_model_config(const struct ad_service *service,
+                                      const struct ad_target *target,
+                                      const struct ad_buffer *body,
+                                      struct ad_reply *reply, struct ad_error *error)
+{
+    (void)body;
+    struct ad_version *version = NULL;
+    enum ad_status status = ad_target_acquire(service, target, &version, error);
+    if (status) {
+        return status;
+    }
+    struct ad_json json = ad_json_to(&reply->body);
+    ad_describe_config(&json, version);
+    ad_version_release(version);
+    return finish(reply, &json, error);
+}
+
+/* Not ready is an answer too, with the reason beside it; an unknown model is an error. */
+enum ad_status ad_handle_model_ready(const struct ad_service *service,
+                                     const struct ad_target *target,
+                                     const struct ad_buffer *body, struct ad_reply *reply,
+                                     struct ad_error *error)
+{
+    (void)body;
+    struct ad_version *version = NULL;
+    struct ad_error reason = {.status = AD_OK};
+    enum ad_status status = ad_target_acquire(service, target, &version, &reason);
+    ad_version_release(version);
+    if (status == AD_OK && is_stopping(service)) {
+        status = ad_fail(&reason, AD_UNAVAILABLE, "the server is stopping");
+    }
+    if (status != AD_OK && status != AD_UNAVAILABLE) {
+        return ad_fail(error, status, "%s", reason.message);
+    }
+    struct ad_json json = ad_json_to(&reply->body);
+    ad_json_open(&json, '{');
+    ad_json_string_member(&json, "name", target->model);
+    ad_json_bool_member(&json, "ready", status == AD_OK);
+    if (status) {
+        ad_json_string_member(&json, "error", reason.message);
+    }
+    ad_json_close(&json, '}');
+    reply->status = status;
+    return finish(reply, &json, error);
+}
+
+enum ad_status ad_handle_index(const struct ad_service *service,
+                               const struct ad_target *target,
+                               const struct ad_buffer *body, struct ad_reply *reply,
+                               struct ad_error *error)
+{
+    (void)target;
+    bool ready_only = false;
+    enum ad_status status =
+        ad_index_request_parse(body->data, body->size, &ready_only, error);
+    if (status) {
+        return status;
+    }
+    struct ad_json json = ad_json_to(&reply->body);
+    ad_describe_index(&json, service->repository, ready_only);
+    return finish(reply, &json, error);
+}

@@ -1,0 +1,134 @@
+/* headers.c - what the headers of a request say about its body. Pure; any thread. */
+#include "http/headers.h"
+
+#include <string.h>
+#include <strings.h>
+
+#define JSON_LENGTH "Inference-Header-Content-Length"
+
+/* A name with a blank before the colon is taken for an unknown header by the library;
+ * a proxy may read it as the known one. */
+static bool is_token(const char *name)
+{
+    static const char special[] = "!#$%&'*+-.^_`|~";
+    for (const char *at = name; *at; at++) {
+        bool alphanumeric = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') ||
+                            (*at >= '0' && *at <= '9');
+        if (!alphanumeric && !strchr(special, *at)) {
+            return false;
+        }
+    }
+    return name[0] != '\0';
+}
+
+void ad_headers_note(struct ad_headers *headers, const char *name, const char *value)
+{
+    const struct {
+        const char *name;
+        const char **value;
+    } known[] = {{"Content-Length", &headers->content_length},
+                 {"Transfer-Encoding", &headers->transfer_encoding},
+                 {"Content-Encoding", &headers->content_encoding},
+                 {JSON_LENGTH, &headers->json_length},
+                 {"Expect", &headers->expect}};
+    value = value ? value : "";
+    if (!is_token(name)) {
+        headers->bad_name = name;
+    }
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strcasecmp(name, known[i].name) != 0) {
+            continue;
+        }
+        if (!*known[i].value) {
+            *known[i].value = value;
+        } else if (strcmp(*known[i].value, value) != 0 || i == 1) {
+            /* Transfer codings add up, so two of them are never one. */
+            headers->repeated = known[i].name;
+        }
+    }
+}
+
+enum ad_status ad_headers_check_framing(const struct ad_headers *headers,
+                                        const char *version, struct ad_error *error)
+{
+    const char *coding = headers->transfer_encoding;
+    uint64_t length = 0;
+    if (headers->bad_name) {
+        return ad_fail(error, AD_INVALID, "header name '%.64s' is not valid",
+                       headers->bad_name);
+    }
+    if (headers->repeated) {
+        return ad_fail(error, AD_INVALID, "header %s came more than once",
+                       headers->repeated);
+    }
+    if (coding && headers->content_length) {
+        return ad_fail(error, AD_INVALID,
+                       "Transfer-Encoding and Content-Length must not come together");
+    }
+    if (coding && strcasecmp(coding, "chunked") != 0) {
+        return ad_fail(error, AD_UNSUPPORTED,
+                       "Transfer-Encoding: expected chunked, got '%.64s'", coding);
+    }
+    if (coding && strcmp(version, "HTTP/1.0") == 0) {
+        return ad_fail(error, AD_INVALID, "HTTP/1.0 has no Transfer-Encoding");
+    }
+    if (headers->content_length && !ad_headers_number(headers->content_length, &length)) {
+        return ad_fail(error, AD_INVALID,
+                       "Content-Length: expected an unsigned integer, got '%.64s'",
+                       headers->content_length);
+    }
+    return AD_OK;
+}
+
+enum ad_status ad_headers_check_infer(const struct ad_headers *headers,
+                                      struct ad_error *error)
+{
+    const char *encoding = headers->content_encoding;
+    uint64_t length = 0;
+    if (encoding && encoding[0] && strcasecmp(encoding, "identity") != 0) {
+        return ad_fail(error, AD_MEDIA,
+                       "Content-Encoding: expected identity or none, got '%.64s'",
+                       encoding);
+    }
+    if (!headers->json_length) {
+        return AD_OK;
+    }
+    if (!ad_headers_number(headers->json_length, &length)) {
+        return ad_fail(error, AD_INVALID,
+                       JSON_LENGTH ": expected an unsigned integer, got '%.64s'",
+                       headers->json_length);
+    }
+    if (length == 0) {
+        return ad_fail(error, AD_UNSUPPORTED,
+                       JSON_LENGTH ": 0 announces a raw binary request, which is not "
+                                   "offered; send the inputs' JSON first");
+    }
+    return AD_OK;
+}
+
+bool ad_headers_number(const char *value, uint64_t *number)
+{
+    uint64_t sum = 0;
+    for (const char *at = value; *at; at++) {
+        if (*at < '0' || *at > '9') {
+            return false;
+        }
+        uint64_t digit = (uint64_t)(*at - '0');
+        if (sum > (UINT64_MAX - digit) / 10) {
+            return false;
+        }
+        sum = sum * 10 + digit;
+    }
+    *number = sum;
+    return value[0] != '\0';
+}
+
+bool ad_headers_body(const struct ad_headers *headers, uint64_t *length)
+{
+    *length = 0;
+    if (headers->transfer_encoding) {
+        return true;
+    }
+    return headers->content_length &&
+           ad_headers_number(headers->content_length, length) && *length > 0;
+}

@@ -1,0 +1,105 @@
+/* reply.c - an answer on its way out. Runs on the I/O thread of the connection. */
+#include "http/reply.h"
+#include "http/json_writer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+unsigned ad_reply_code(enum ad_status status)
+{
+    switch (status) {
+    case AD_OK:
+        return MHD_HTTP_OK;
+    case AD_INVALID:
+        return MHD_HTTP_BAD_REQUEST;
+    case AD_NOT_FOUND:
+        return MHD_HTTP_NOT_FOUND;
+    case AD_METHOD:
+        return MHD_HTTP_METHOD_NOT_ALLOWED;
+    case AD_TOO_LARGE:
+        return MHD_HTTP_CONTENT_TOO_LARGE;
+    case AD_MEDIA:
+        return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
+    case AD_NONFINITE:
+        return MHD_HTTP_UNPROCESSABLE_CONTENT;
+    case AD_UNSUPPORTED:
+        return MHD_HTTP_NOT_IMPLEMENTED;
+    case AD_UNAVAILABLE:
+        return MHD_HTTP_SERVICE_UNAVAILABLE;
+    case AD_INTERNAL:
+        return MHD_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    return MHD_HTTP_INTERNAL_SERVER_ERROR;
+}
+
+void ad_reply_set_error(struct ad_reply *reply, const struct ad_error *error)
+{
+    ad_buffer_reset(&reply->body);
+    reply->status = error->status;
+    struct ad_json json = ad_json_to(&reply->body);
+    ad_json_open(&json, '{');
+    ad_json_string_member(&json, "error", error->message);
+    ad_json_close(&json, '}');
+    if (!ad_json_ok(&json)) {
+        ad_buffer_reset(&reply->body);
+    }
+    reply->n_json = reply->body.size;
+}
+
+void ad_reply_reset(struct ad_reply *reply)
+{
+    ad_buffer_reset(&reply->body);
+    *reply = (struct ad_reply){0};
+}
+
+/* The body becomes the response's. NULL: out of memory, and the body is still the
+ * reply's. */
+static struct MHD_Response *create_response(struct ad_reply *reply)
+{
+    static char no_memory[] = "{\"error\":\"out of memory\"}";
+    if (!reply->body.data) {
+        reply->status = reply->status ? reply->status : AD_INTERNAL;
+        return MHD_create_response_from_buffer(sizeof no_memory - 1, no_memory,
+                                               MHD_RESPMEM_PERSISTENT);
+    }
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer_with_free_callback_cls(
+            reply->body.size, reply->body.data, free, reply->body.data);
+    if (response) {
+        ad_buffer_init(&reply->body);
+    }
+    return response;
+}
+
+static bool add_header(struct MHD_Response *response, const char *name, const char *value)
+{
+    return MHD_add_response_header(response, name, value) == MHD_YES;
+}
+
+static bool add_headers(struct MHD_Response *response, const struct ad_reply *reply,
+                        bool binary)
+{
+    char n_json[24];
+    snprintf(n_json, sizeof n_json, "%zu", reply->n_json);
+    return add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
+                      binary ? "application/octet-stream" : "application/json") &&
+           (!binary || add_header(response, "Inference-Header-Content-Length", n_json)) &&
+           (!reply->allow || add_header(response, MHD_HTTP_HEADER_ALLOW, reply->allow)) &&
+           (!reply->retry || add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1")) &&
+           (!reply->close || add_header(response, MHD_HTTP_HEADER_CONNECTION, "close"));
+}
+
+enum MHD_Result ad_reply_send(struct MHD_Connection *connection, struct ad_reply *reply)
+{
+    bool binary = reply->body.size > reply->n_json;
+    enum MHD_Result result = MHD_NO;
+    struct MHD_Response *response = create_response(reply);
+    if (response && add_headers(response, reply, binary)) {
+        result = MHD_queue_response(connection, ad_reply_code(reply->status), response);
+    }
+    if (response) {
+        MHD_destroy_response(response);
+    }
+    ad_reply_reset(reply);
+    return result;
+}

@@ -1,0 +1,34 @@
+/* reply.h - an answer on its way out; the only place where a status becomes an HTTP
+ * code. */
+#ifndef AD_HTTP_REPLY_H
+#define AD_HTTP_REPLY_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+#include <microhttpd.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Owner: whoever fills it, until ad_reply_send. {0} is an empty one. */
+struct ad_reply {
+    enum ad_status status;
+    struct ad_buffer body; /* owned */
+    size_t n_json;         /* leading bytes of body that are JSON; the rest is binary */
+    const char *allow;     /* for AD_METHOD: the verbs that the path takes; static */
+    bool retry;            /* waiting a second may help */
+    bool close;            /* the connection cannot or should not be used any further */
+};
+
+unsigned ad_reply_code(enum ad_status status);
+
+/* Make the reply {"error": message}, with its status. */
+void ad_reply_set_error(struct ad_reply *reply, const struct ad_error *error);
+
+/* Queue the reply, which is empty afterwards; its body goes out without a copy. */
+enum MHD_Result ad_reply_send(struct MHD_Connection *connection,
+                              struct ad_reply *reply) AD_MUST_CHECK;
+
+void ad_reply_reset(struct ad_reply *reply);
+
+#endif

@@ -1,0 +1,77 @@
+/* routes.c - which paths there are. The table is constant; any thread. */
+#include "http/routes.h"
+#include "http/handlers.h"
+
+#include <string.h>
+
+static const struct ad_route routes[] = {
+    {"v2", ad_handle_server, NULL, false},
+    {"v2/health/live", ad_handle_live, NULL, false},
+    {"v2/health/ready", ad_handle_ready, NULL, false},
+    {"v2/models", ad_handle_models, NULL, false},
+    {"v2/models/{model}", ad_handle_model, NULL, false},
+    {"v2/models/{model}/ready", ad_handle_model_ready, NULL, false},
+    {"v2/models/{model}/config", ad_handle_model_config, NULL, false},
+    {"v2/models/{model}/infer", NULL, NULL, true},
+    {"v2/models/{model}/versions/{version}", ad_handle_model, NULL, false},
+    {"v2/models/{model}/versions/{version}/ready", ad_handle_model_ready, NULL, false},
+    {"v2/models/{model}/versions/{version}/config", ad_handle_model_config, NULL, false},
+    {"v2/models/{model}/versions/{version}/infer", NULL, NULL, true},
+    {"v2/repository/index", NULL, ad_handle_index, false},
+};
+
+static bool segment_is(const char *pattern, size_t n, const char *text)
+{
+    return strlen(text) == n && memcmp(pattern, text, n) == 0;
+}
+
+/* Does the path fit the pattern? Fills target on the way. */
+static bool matches(const char *pattern, const struct ad_path *path,
+                    struct ad_target *target)
+{
+    *target = (struct ad_target){NULL, NULL};
+    for (size_t i = 0; i < path->n_segments; i++) {
+        size_t n = strcspn(pattern, "/");
+        if (segment_is(pattern, n, "{model}")) {
+            target->model = path->segments[i];
+        } else if (segment_is(pattern, n, "{version}")) {
+            target->version = path->segments[i];
+        } else if (!segment_is(pattern, n, path->segments[i])) {
+            return false;
+        }
+        bool is_last = pattern[n] == '\0';
+        if (is_last || i + 1 == path->n_segments) {
+            return is_last && i + 1 == path->n_segments;
+        }
+        pattern += n + 1;
+    }
+    return false;
+}
+
+const struct ad_route *ad_route_find(const struct ad_path *path, struct ad_target *target)
+{
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+        if (matches(routes[i].pattern, path, target)) {
+            return &routes[i];
+        }
+    }
+    *target = (struct ad_target){NULL, NULL};
+    return NULL;
+}
+
+enum ad_status ad_route_check_verb(const struct ad_route *route, const char *verb,
+                                   struct ad_error *error)
+{
+    bool get = strcmp(verb, "GET") == 0 || strcmp(verb, "HEAD") == 0;
+    bool post = strcmp(verb, "POST") == 0;
+    if ((get && route->get) || (post && !route->get)) {
+        return AD_OK;
+    }
+    return ad_fail(error, AD_METHOD, "Method Not Allowed: this path takes %s, not %.32s",
+                   ad_route_allow(route), verb);
+}
+
+const char *ad_route_allow(const struct ad_route *route)
+{
+    return route->get ? "GET, HEAD" : "POST";
+}

@@ -1,0 +1,43 @@
+/* routes.h - which paths there are, and who answers them. */
+#ifndef AD_HTTP_ROUTES_H
+#define AD_HTTP_ROUTES_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "http/path.h"
+#include "http/reply.h"
+#include "http/service.h"
+
+#include <stdbool.h>
+
+/* What a path means: its route's variable segments. Strings are the path's. */
+struct ad_target {
+    const char *model;   /* NULL: the route has none */
+    const char *version; /* NULL: none was given */
+};
+
+/* Answers on the I/O thread; fills reply, or returns a failure in error. */
+typedef enum ad_status ad_handler(const struct ad_service *service,
+                                  const struct ad_target *target,
+                                  const struct ad_buffer *body, struct ad_reply *reply,
+                                  struct ad_error *error);
+
+/* A path takes one verb besides HEAD, which is GET without the body. Static. */
+struct ad_route {
+    const char *pattern; /* segments joined by '/'; {model} and {version} are variable */
+    ad_handler *get;     /* NULL: not GET */
+    ad_handler *post;    /* NULL: not POST, unless infer */
+    bool infer;          /* POST goes to a worker */
+};
+
+/* The route of a path, or NULL; *target receives what its variable segments hold. */
+const struct ad_route *ad_route_find(const struct ad_path *path,
+                                     struct ad_target *target);
+
+/* AD_METHOD: the route does not take the verb, but those of ad_route_allow. */
+enum ad_status ad_route_check_verb(const struct ad_route *route, const char *verb,
+                                   struct ad_error *error) AD_MUST_CHECK;
+
+const char *ad_route_allow(const struct ad_route *route); /* "GET, HEAD"; static */
+
+#endif

@@ -1,0 +1,43 @@
+/* server.h - the HTTP side: listen, route, park, reply. */
+#ifndef AD_HTTP_SERVER_H
+#define AD_HTTP_SERVER_H
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "model/repository.h"
+#include "sched/queue.h"
+
+#include <stdint.h>
+
+struct ad_server;
+
+/* What the server refers to; all must outlive it. */
+struct ad_server_config {
+    const struct ad_options *options;
+    const struct ad_log *log;
+    const struct ad_repository *repository;
+    struct ad_queue *queue;
+};
+
+/* Listen and serve from threads of its own. AD_UNAVAILABLE: the address cannot be
+ * bound. */
+enum ad_status ad_server_start(const struct ad_server_config *config,
+                               struct ad_server **server,
+                               struct ad_error *error) AD_MUST_CHECK;
+
+/* The port that it is bound to. */
+uint16_t ad_server_port(const struct ad_server *server);
+
+/* Stop in this order: quiesce (readiness off, infer refused with 503, every reply
+ * closes its connection), then the caller drains the queue and joins the workers, then
+ * free (waits a few seconds for replies on their way, then closes). Health is answered
+ * until the end: the listening socket stays open, so that a load balancer sees a 503
+ * and not a lost connection. */
+void ad_server_quiesce(struct ad_server *server);
+
+/* Nothing may be parked: the workers are joined and on_done has run for what they
+ * left. NULL is fine. */
+void ad_server_free(struct ad_server *server);
+
+#endif

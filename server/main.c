@@ -1,0 +1,353 @@
+/* main.c - the order of start and stop, and the signals.
+ *
+ * Runs on the main thread, which waits for signals while the I/O threads and workers
+ * serve. Exit status: 0 after a clean stop, 1 when it could not start or stop cleanly,
+ * 2 for bad options. */
+#include "attention.h"
+#include "base/clock.h"
+#include "base/cpus.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "codec/serve.h"
+#include "http/server.h"
+#include "model/repository.h"
+#include "sched/queue.h"
+#include "sched/workers.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define NS_PER_S INT64_C(1000000000)
+#define LAST_GRACE_NS NS_PER_S /* after the exit timeout, for what is about to end */
+
+/* Everything that is started, in the order of its start. Owner: main. */
+struct daemon {
+    struct ad_options options;
+    struct ad_log log;
+    struct ad_repository *repository;
+    struct ad_queue *queue;
+    struct ad_workers *workers;
+    size_t n_workers;
+    struct ad_server *server;
+};
+
+/* ---- signals
+ * ----------------------------------------------------------------------------- */
+
+/* A library may have started threads before main could block the signals in them. One
+ * that gets a signal of ours passes it to the main thread, whose id is the process's. */
+static void pass_to_main(int signal_number)
+{
+    (void)syscall(SYS_tgkill, getpid(), getpid(), signal_number);
+}
+
+static void exit_at_once(int signal_number)
+{
+    (void)signal_number;
+    _exit(EXIT_FAILURE);
+}
+
+static sigset_t awaited_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    return set;
+}
+
+static void set_handler(int signal_number, void (*handler)(int))
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    (void)sigaction(signal_number, &action, NULL);
+}
+
+/* Before any thread starts: all of them inherit the mask. Blocked first, since main
+ * must never run the handler: it would pass the signal to itself without end. */
+static void block_signals(void)
+{
+    sigset_t set = awaited_signals();
+    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+    set_handler(SIGPIPE, SIG_IGN);
+    set_handler(SIGTERM, pass_to_main);
+    set_handler(SIGINT, pass_to_main);
+    set_handler(SIGHUP, pass_to_main);
+}
+
+/* Wait for a signal that stops the daemon. */
+static int wait_for_stop(const struct ad_log *log)
+{
+    sigset_t set = awaited_signals();
+    int signal_number = 0;
+    while (sigwait(&set, &signal_number) != 0 || signal_number == SIGHUP) {
+        ad_log_write(log, AD_LOG_INFO, "SIGHUP ignored", NULL, 0);
+    }
+    return signal_number;
+}
+
+/* From here on a second SIGTERM or SIGINT ends the process, whatever it is doing. */
+static void let_signals_kill(void)
+{
+    sigset_t set = awaited_signals();
+    sigdelset(&set, SIGHUP);
+    set_handler(SIGTERM, exit_at_once);
+    set_handler(SIGINT, exit_at_once);
+    (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+/* ---- start
+ * ------------------------------------------------------------------------------- */
+
+static bool is_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+/* The demo models: beside an installed program, or in the source tree of a built one. */
+static enum ad_status find_demo_models(char path[PATH_MAX], struct ad_error *error)
+{
+    static const char *const places[] = {"../share/attentiond/models",
+                                         "../../config/models"};
+    char program[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(program, '/');
+    if (slash) {
+        *slash = '\0';
+    }
+    for (size_t i = 0; slash && i < sizeof places / sizeof places[0]; i++) {
+        int length = snprintf(path, PATH_MAX, "%s/%s", program, places[i]);
+        if (length > 0 && length < PATH_MAX && is_folder(path)) {
+            return AD_OK;
+        }
+    }
+    return ad_fail(error, AD_NOT_FOUND,
+                   "no demo models beside the program (%s/%s or %s/%s): name a folder of "
+                   "models with --model-repository",
+                   program, places[0], program, places[1]);
+}
+
+static enum ad_status load_repository(struct daemon *daemon, struct ad_error *error)
+{
+    char demo[PATH_MAX];
+    const char *root = daemon->options.model_repository;
+    if (!root) {
+        enum ad_status status = find_demo_models(demo, error);
+        if (status) {
+            return status;
+        }
+        root = demo;
+    }
+    return ad_repository_load(root, &daemon->log, &daemon->repository, error);
+}
+
+/* A connection is a file: allow as many as the system lets us. */
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static enum ad_status start(struct daemon *daemon, struct ad_error *error)
+{
+    const struct ad_options *options = &daemon->options;
+    raise_file_limit();
+    enum ad_status status = load_repository(daemon, error);
+    if (status) {
+        return status;
+    }
+    daemon->queue = ad_queue_create((size_t)options->queue_size);
+    if (!daemon->queue) {
+        return ad_fail(error, AD_INTERNAL, "out of memory");
+    }
+    daemon->n_workers = options->workers ? (size_t)options->workers
+                                         : ad_cpus_available("/proc", "/sys/fs/cgroup");
+    status = ad_workers_start(daemon->n_workers, daemon->queue, ad_serve_infer,
+                              &daemon->workers, error);
+    if (status) {
+        return status;
+    }
+    const struct ad_server_config config = {options, &daemon->log, daemon->repository,
+                                            daemon->queue};
+    return ad_server_start(&config, &daemon->server, error);
+}
+
+static void log_started(const struct daemon *daemon)
+{
+    const struct ad_log_field fields[] = {
+        ad_log_text("version", attn_version()),
+        ad_log_text("address", daemon->options.http_address),
+        ad_log_number("port", ad_server_port(daemon->server)),
+        ad_log_text("repository", daemon->repository->root),
+        ad_log_number("models", (int64_t)daemon->repository->n_models),
+        ad_log_number("workers", (int64_t)daemon->n_workers),
+        ad_log_text("kernels", attn_kernels_name()),
+        ad_log_text("blas", attn_blas_name()),
+    };
+    ad_log_write(&daemon->log, AD_LOG_INFO, "started", fields,
+                 sizeof fields / sizeof fields[0]);
+}
+
+/* ---- stop
+ * -------------------------------------------------------------------------------- */
+
+/* What still waits when the time is up is answered too. Their number. */
+static size_t fail_waiting(struct ad_queue *queue)
+{
+    size_t n = 0;
+    struct ad_request *next = NULL;
+    for (struct ad_request *request = ad_queue_take_all(queue); request; request = next) {
+        next = request->next;
+        request->next = NULL;
+        ad_fail(&request->error, AD_UNAVAILABLE,
+                "the server stopped before the request's turn came");
+        request->on_done(request);
+        n++;
+    }
+    return n;
+}
+
+/* Let the workers finish within the exit timeout. False: some still compute. */
+static bool drain(struct daemon *daemon)
+{
+    int64_t timeout_ns = (int64_t)daemon->options.exit_timeout * NS_PER_S;
+    ad_queue_close(daemon->queue);
+    if (!daemon->workers ||
+        ad_workers_join(daemon->workers, ad_clock_now_ns() + timeout_ns)) {
+        return true;
+    }
+    const struct ad_log_field failed =
+        ad_log_number("refused", (int64_t)fail_waiting(daemon->queue));
+    ad_log_write(&daemon->log, AD_LOG_WARNING, "exit timeout passed", &failed, 1);
+    return ad_workers_join(daemon->workers, ad_clock_now_ns() + LAST_GRACE_NS);
+}
+
+/* Undo start, as far as it came. Does not return when a worker cannot be waited for:
+ * it still uses what would be freed. */
+static void stop(struct daemon *daemon)
+{
+    if (daemon->server) {
+        ad_server_quiesce(daemon->server);
+    }
+    if (daemon->queue && !drain(daemon)) {
+        ad_log_write(&daemon->log, AD_LOG_ERROR, "stopped with requests unfinished", NULL,
+                     0);
+        _exit(EXIT_FAILURE);
+    }
+    ad_server_free(daemon->server);
+    ad_workers_free(daemon->workers);
+    ad_queue_free(daemon->queue);
+    ad_repository_free(daemon->repository);
+}
+
+/* ---- actions
+ * ----------------------------------------------------------------------------- */
+
+static int run(struct daemon *daemon)
+{
+    struct ad_error error = {.status = AD_OK};
+    block_signals();
+    if (start(daemon, &error) != AD_OK) {
+        const struct ad_log_field reason = ad_log_text("error", error.message);
+        ad_log_write(&daemon->log, AD_LOG_ERROR, "cannot start", &reason, 1);
+        stop(daemon);
+        return EXIT_FAILURE;
+    }
+    log_started(daemon);
+    const struct ad_log_field name =
+        ad_log_text("signal", strsignal(wait_for_stop(&daemon->log)));
+    let_signals_kill();
+    ad_log_write(&daemon->log, AD_LOG_INFO, "stopping", &name, 1);
+    stop(daemon);
+    ad_log_write(&daemon->log, AD_LOG_INFO, "stopped", NULL, 0);
+    return EXIT_SUCCESS;
+}
+
+static int show_help(void)
+{
+    char *help = ad_options_help();
+    int failed = !help || fputs(help, stdout) == EOF || fflush(stdout) != 0;
+    free(help);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* The reasons why parts of the repository cannot be served; their number. */
+static size_t print_faults(const struct ad_repository *repository)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < repository->n_models; i++) {
+        const struct ad_model *model = &repository->models[i];
+        if (model->reason) {
+            printf("model %s: %s\n", model->name, model->reason);
+            n++;
+        }
+        for (size_t j = 0; j < model->n_versions; j++) {
+            if (!model->versions[j]->layer) {
+                printf("model %s version %s: %s\n", model->name, model->versions[j]->text,
+                       model->versions[j]->reason);
+                n++;
+            }
+        }
+    }
+    return n;
+}
+
+static int check_config(struct daemon *daemon)
+{
+    struct ad_error error = {.status = AD_OK};
+    if (load_repository(daemon, &error) != AD_OK) {
+        printf("%s\n", error.message);
+        return EXIT_FAILURE;
+    }
+    size_t n_faults = print_faults(daemon->repository);
+    if (n_faults == 0) {
+        printf("OK: %zu models in %s\n", daemon->repository->n_models,
+               daemon->repository->root);
+    }
+    ad_repository_free(daemon->repository);
+    return n_faults == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static int act(struct daemon *daemon)
+{
+    switch (daemon->options.action) {
+    case AD_SHOW_HELP:
+        return show_help();
+    case AD_SHOW_VERSION:
+        printf("attentiond %s\n", attn_version());
+        return EXIT_SUCCESS;
+    case AD_CHECK_CONFIG:
+        return check_config(daemon);
+    case AD_RUN:
+        break;
+    }
+    return run(daemon);
+}
+
+int main(int argc, char **argv)
+{
+    struct daemon daemon = {.server = NULL};
+    struct ad_error error = {.status = AD_OK};
+    if (ad_options_load(&daemon.options, argc, argv, environ, &error) != AD_OK) {
+        fprintf(stderr, "attentiond: %s\n", error.message);
+        return 2;
+    }
+    daemon.log = ad_options_log(&daemon.options, STDERR_FILENO);
+    int status = act(&daemon);
+    ad_options_reset(&daemon.options);
+    return status;
+}
