@@ -17,7 +17,7 @@ BUILD_PACKAGES := gcc libc6-dev pkg-config libmicrohttpd-dev libjansson-dev \
 	libopenblas-pthread-dev
 TEST_PACKAGES := $(BUILD_PACKAGES) check curl python3
 CHECK_ALL_PACKAGES := $(TEST_PACKAGES) clang libclang-rt-14-dev clang-format valgrind \
-	shellcheck python3-onnx python3-numpy npm
+	shellcheck universal-ctags python3-onnx python3-numpy $(if $(shell command -v npm),,npm)
 
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wvla -Wmissing-prototypes \
 	-Wstrict-prototypes -Wpointer-arith -Wcast-qual -Wformat=2 -Wundef -Werror
@@ -63,7 +63,7 @@ below_codec := codec sched model base
 below_http := http codec sched model base
 
 .PHONY: all
-all: $B/attentiond $B/libattention.so ## build daemon and library (MODE=release|debug|asan|tsan)
+all: $B/attentiond $B/libattention.so ## build daemon and library (MODE=release|debug|asan|tsan|fuzz)
 
 .PHONY: help
 help: ## list the targets
@@ -220,6 +220,44 @@ check-integration: all
 .PHONY: check-lint
 check-lint: symbols
 	@tests/lint/run.sh
+
+# What takes longer: other builds of the same tests, and checks with tools of their own.
+.PHONY: check-all
+check-all: ## check, plus sanitizers, clang, valgrind and a published model's attention blocks
+	@tests/install-packages.sh $(CHECK_ALL_PACKAGES)
+	$(Q)$(MAKE) --no-print-directory check-built
+	$(Q)$(MAKE) --no-print-directory MODE=asan check-sanitized
+	$(Q)$(MAKE) --no-print-directory MODE=tsan check-sanitized
+	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/clang CC=clang all check-unit check-golden
+	$(Q)$(MAKE) --no-print-directory check-valgrind check-ocr
+	@echo 'check-all: every suite passed'
+
+.PHONY: check-sanitized
+check-sanitized: all check-unit check-golden check-fuzz check-integration
+
+.PHONY: check-valgrind
+check-valgrind: all
+	@tests/integration/valgrind.sh $B/attentiond
+
+.PHONY: check-ocr
+check-ocr: all
+	@tests/golden/ocr/run.sh $B/attentiond
+
+FUZZ_SECONDS ?= 60
+.PHONY: fuzz
+fuzz: ## fuzz every parser with clang's libFuzzer, FUZZ_SECONDS each
+	@tests/install-packages.sh $(CHECK_ALL_PACKAGES)
+	$(Q)$(MAKE) --no-print-directory MODE=fuzz CC=clang fuzz-built
+
+.PHONY: fuzz-built
+fuzz-built: $(FUZZ_TARGETS:%=$B/tests/fuzz/%)
+	@for target in $^; do \
+		name=$${target##*/fuzz_}; mkdir -p $B/found/$$name; \
+		echo "fuzz $$name for $(FUZZ_SECONDS) s"; \
+		$$target -max_total_time=$(FUZZ_SECONDS) -timeout=20 -rss_limit_mb=4096 \
+			-artifact_prefix=$B/found/ -print_final_stats=1 -verbosity=0 \
+			$B/found/$$name tests/fuzz/corpus/$$name || exit 1; \
+	done
 
 .PHONY: clean
 clean: ## remove everything that was built

@@ -7,10 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#ifndef ATTN_VERSION
-#define ATTN_VERSION "unknown"
-#endif
-
 const char *attn_version(void)
 {
     return ATTN_VERSION;

@@ -39,8 +39,7 @@ struct daemon {
     struct ad_server *server;
 };
 
-/* ---- signals
- * ----------------------------------------------------------------------------- */
+/* ---- signals --------------------------------------------------------------- */
 
 /* A library may have started threads before main could block the signals in them. One
  * that gets a signal of ours passes it to the main thread, whose id is the process's. */
@@ -105,8 +104,7 @@ static void let_signals_kill(void)
     (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* ---- start
- * ------------------------------------------------------------------------------- */
+/* ---- start ----------------------------------------------------------------- */
 
 static bool is_folder(const char *path)
 {
@@ -202,8 +200,7 @@ static void log_started(const struct daemon *daemon)
                  sizeof fields / sizeof fields[0]);
 }
 
-/* ---- stop
- * -------------------------------------------------------------------------------- */
+/* ---- stop ------------------------------------------------------------------ */
 
 /* What still waits when the time is up is answered too. Their number. */
 static size_t fail_waiting(struct ad_queue *queue)
@@ -254,8 +251,7 @@ static void stop(struct daemon *daemon)
     ad_repository_free(daemon->repository);
 }
 
-/* ---- actions
- * ----------------------------------------------------------------------------- */
+/* ---- actions --------------------------------------------------------------- */
 
 static int run(struct daemon *daemon)
 {
