@@ -426,7 +426,7 @@ size_t attn_plan_n_outputs(const attn_plan *plan);
 const struct attn_named_tensor *attn_plan_output(const attn_plan *plan, size_t index);
 
 /* Bytes of scratch that attn_forward needs for so many workers (1 when it runs inline).
- * ATTN_TOO_LARGE: more than size_t. */
+ * ATTN_INVALID: no worker. ATTN_TOO_LARGE: more than size_t. */
 enum attn_status attn_plan_scratch(const attn_plan *plan, size_t n_workers,
                                    size_t *n_bytes) ATTN_MUST_CHECK;
 

@@ -159,9 +159,10 @@ static void normalise(const struct attni_core *core, const struct row *row)
     for (size_t j = 0; !open && j < row->n_visible; j++) {
         row->scores[j] = empty_nan ? NAN : 0.0f;
     }
-    /* beyond the causal bound: no weight */
+    /* beyond the causal bound: no weight, unless the whole row is NaN */
+    bool row_nan = row->n_visible && isnan(row->scores[0]);
     for (size_t j = row->n_visible; j < core->plan->n_keys; j++) {
-        row->scores[j] = 0.0f;
+        row->scores[j] = row_nan ? NAN : 0.0f;
     }
 }
 

@@ -20,6 +20,9 @@ const struct attni_linear *attni_plan_projection(const attn_plan *plan, size_t w
 
 /* ---- inputs by name ------------------------------------------------------------------------ */
 
+/* Stands for the data of empty inputs, which may be NULL: arithmetic on NULL is undefined. */
+static const double no_elements;
+
 static bool dtype_fits(enum attn_dtype expected, enum attn_dtype got)
 {
     return got == expected || (expected == ATTN_I64 && got == ATTN_I32);
@@ -53,6 +56,9 @@ static enum attn_status take_input(attn_plan *plan, const struct attn_port *port
                           attni_shape_text(input->tensor.shape, input->tensor.rank).text);
     }
     plan->inputs[role] = input->tensor;
+    if (n_bytes == 0) {
+        plan->inputs[role].data = &no_elements;
+    }
     plan->given[role] = true;
     return ATTN_OK;
 }
@@ -215,21 +221,42 @@ static size_t take_floats(struct cursor *cursor, size_t a, size_t b, size_t c)
     return take_bytes(cursor, n);
 }
 
-static enum attn_status lay_out(attn_plan *plan, struct attn_error *error)
+/* Whether any output has elements: without, nothing is computed, and axes may be of any length. */
+static bool has_work(const attn_plan *plan)
 {
-    struct cursor cursor = {0, false};
+    bool work = false;
+    for (size_t i = 0; i < plan->n_outputs; i++) {
+        const struct attn_tensor *output = &plan->outputs[i].tensor;
+        size_t n = 0;
+        work = work || !attni_count(output->shape, output->rank, &n) || n != 0;
+    }
+    return work;
+}
+
+/* Projected rows and joined heads. */
+static void lay_out_rows(attn_plan *plan, struct cursor *cursor)
+{
     size_t *places[] = {&plan->query_at, &plan->key_at, &plan->value_at};
     const size_t lengths[] = {plan->n_queries, plan->n_keys, plan->n_keys};
     for (size_t i = 0; i < 3; i++) {
         const struct attni_linear *linear = attni_plan_projection(plan, i);
         /* a fused projection makes all three in one matrix */
         if (linear->weight && (i == 0 || linear != &plan->layer->fused)) {
-            *places[i] = take_floats(&cursor, plan->batch[i], lengths[i], linear->n_out);
+            *places[i] = take_floats(cursor, plan->batch[i], lengths[i], linear->n_out);
         }
     }
     if (plan->layer->output.weight) {
-        plan->context_at = take_floats(&cursor, plan->n_batch, plan->n_queries,
+        plan->context_at = take_floats(cursor, plan->n_batch, plan->n_queries,
                                        plan->layer->spec.n_heads * plan->value_width);
+    }
+}
+
+static enum attn_status lay_out(attn_plan *plan, struct attn_error *error)
+{
+    struct cursor cursor = {0, false};
+    bool work = has_work(plan);
+    if (work) {
+        lay_out_rows(plan, &cursor);
     }
     if (plan->n_edges) {
         size_t starts_bytes = 0, list_bytes = 0;
@@ -240,7 +267,7 @@ static enum attn_status lay_out(attn_plan *plan, struct attn_error *error)
     }
     plan->shared_bytes = cursor.bytes;
     size_t n_floats = 0;
-    struct cursor worker = {0, !attni_core_scratch(plan, &n_floats)};
+    struct cursor worker = {0, work && !attni_core_scratch(plan, &n_floats)};
     take_floats(&worker, n_floats, 1, 1);
     plan->worker_bytes = worker.bytes;
     if (cursor.overflow || worker.overflow) {
@@ -261,9 +288,6 @@ static enum attn_status check_call(attn_plan *plan, struct attn_tensor outputs[2
         return attni_scores_check(plan, &outputs[0], error);
     }
     enum attn_status status = attni_shapes_check(plan, error);
-    if (status == ATTN_OK) {
-        status = lay_out(plan, error);
-    }
     output_shapes(plan, outputs);
     return status;
 }
@@ -285,6 +309,9 @@ enum attn_status attn_plan_create(const attn_layer *layer,
     }
     if (status == ATTN_OK) {
         status = choose_outputs(created, outputs, n_outputs, tensors, error);
+    }
+    if (status == ATTN_OK && !layer->spec.scores_only) {
+        status = lay_out(created, error);
     }
     if (status == ATTN_OK) {
         *plan = created;

@@ -298,18 +298,34 @@ static void check_post(struct check *check, const struct attn_post_spec *post,
          "needs rows");
 }
 
+static void need_end(struct check *check, const char *name, size_t size)
+{
+    need(check, memchr(name, '\0', size) != NULL, "names", "a name has no end");
+}
+
 static void check_names(struct check *check)
 {
     const struct attn_spec *s = check->spec;
-    const char *names[] = {s->kind,           s->query,      s->key,        s->value,
-                           s->mask.name,      s->edge.edges, s->edge.types, s->dense_kq,
-                           s->dense_kv,       s->output,     s->attention,  s->edge.bias,
-                           s->edge.value_bias};
+    const char *names[] = {s->query,     s->key,        s->value,
+                           s->mask.name, s->edge.edges, s->edge.types,
+                           s->dense_kq,  s->dense_kv,   s->output,
+                           s->attention, s->edge.bias,  s->edge.value_bias};
+    const struct attn_linear_spec *linears[] = {&s->fused, &s->query_projection,
+                                                &s->key_projection, &s->value_projection,
+                                                &s->output_projection};
+    need_end(check, s->kind, sizeof s->kind);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        need(check,
-             memchr(names[i], '\0', i == 0 ? sizeof s->kind : ATTN_NAME_SIZE) != NULL,
-             "names", "a name has no end");
+        need_end(check, names[i], ATTN_NAME_SIZE);
     }
+    for (size_t i = 0; i < sizeof linears / sizeof *linears; i++) {
+        need_end(check, linears[i]->weight, sizeof linears[i]->weight);
+        need_end(check, linears[i]->bias, sizeof linears[i]->bias);
+    }
+    for (size_t rank = 0; rank < 5; rank++) {
+        need_end(check, s->mask.axes[rank], sizeof s->mask.axes[rank]);
+    }
+    need_end(check, s->normalisation.prefix, sizeof s->normalisation.prefix);
+    need_end(check, s->activation.prefix, sizeof s->activation.prefix);
     need(check, !check->status && s->query[0] && s->key[0] && s->output[0], "query",
          "query, key and output need names");
     need(check, s->scores_only || s->value[0], "value", "needs a name");
@@ -343,8 +359,15 @@ enum attn_status attni_spec_check(const struct attn_spec *spec, struct attn_erro
     need(&check,
          !spec->edge.edges[0] || (spec->head_width && spec->layout != ATTN_LAYOUT_FREE),
          "edge", "needs a head width");
+    need(&check, !spec->edge.edges[0] || (spec->edge.types[0] && spec->edge.bias[0]),
+         "edge", "needs types and a bias");
     need(&check, spec->edge.n_types <= ATTNI_MAX_DIMENSION, "edge",
          "more than 2^24 types");
+    need(&check,
+         !spec->scores_only ||
+             !(spec->causal || spec->edge.edges[0] || spec->dense_kq[0] ||
+               spec->dense_kv[0] || spec->attention[0]),
+         "scores_only", "scores have a clip and a mask alone");
     need(&check, !spec->squeeze_output || attni_spec_output_width(spec) == 1,
          "squeeze_output", "needs an output of width 1");
     if (!check.status) {

@@ -4,7 +4,7 @@
 
 #include <check.h>
 
-/* Run the suite, print the failures and "<suite>: N passed, N failed"; the exit status of main. */
+/* Run the suite, print the failures and "N passed, N failed"; the exit status of main. */
 int support_run(Suite *suite);
 
 #endif
