@@ -125,8 +125,9 @@ static enum ad_status find_demo_models(char path[PATH_MAX], struct ad_error *err
         *slash = '\0';
     }
     for (size_t i = 0; slash && i < sizeof places / sizeof places[0]; i++) {
-        int length = snprintf(path, PATH_MAX, "%s/%s", program, places[i]);
-        if (length > 0 && length < PATH_MAX && is_folder(path)) {
+        char place[2 * PATH_MAX];
+        snprintf(place, sizeof place, "%s/%s", program, places[i]);
+        if (realpath(place, path) && is_folder(path)) {
             return AD_OK;
         }
     }

@@ -9,7 +9,7 @@ failed=0
 
 mapfile -t c_files < <(find include lib server tests -name '*.[ch]' | sort)
 mapfile -t product < <(find include lib server -name '*.[ch]' | sort)
-mapfile -t scripts < <(find .ci docker tests -name '*.sh' -o -path .ci/run | sort)
+mapfile -t scripts < <(find . -path ./build -prune -o -path ./.git -prune -o \( -name '*.sh' -o -path ./.ci/run \) -print | sort)
 
 # Run a check: it prints its findings, and holds when there are none.
 check() { # WHAT FUNCTION
