@@ -36,7 +36,7 @@ PKG_CONFIG ?= pkg-config
 BLAS_CFLAGS = $(shell $(PKG_CONFIG) --cflags openblas)
 BLAS_LIBS = $(shell $(PKG_CONFIG) --libs openblas)
 CHECK_LIBS = $(shell $(PKG_CONFIG) --libs check)
-SERVER_LIBS := -lmicrohttpd -ljansson
+SERVER_LIBS := -lmicrohttpd -ljansson -lm
 
 ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -fPIC -pthread -fstack-protector-strong $(WARNINGS) \
 	$(CFLAGS_$(MODE)) -DATTN_VERSION='"$(VERSION)"' -Iinclude $(CFLAGS)

@@ -23,7 +23,7 @@ cd / || exit 1
 start_unasked "$installed/bin/attentiond"
 ask POST /v2/repository/index
 expect_json "the installed daemon serves every demo model" 'len(j) >= 6 and all(m["state"] == "READY" for m in j)'
-holds "... those that were installed" grep -qF "$installed/bin/../share/attentiond/models" "$scratch/log"
+holds "... those that were installed" grep -qF "$installed/share/attentiond/models" "$scratch/log"
 stop_daemon "the installed daemon stops"
 
 # A program of somebody else's: one layer without weights, computed inline.
