@@ -109,7 +109,12 @@ enum ad_status ad_headers_check_infer(const struct ad_headers *headers,
 bool ad_headers_number(const char *value, uint64_t *number)
 {
     uint64_t sum = 0;
-    for (const char *at = value; *at; at++) {
+    /* white space behind a value is not part of it (RFC 9110, 5.5) */
+    size_t n = strcspn(value, " \t");
+    if (n == 0 || value[n + strspn(value + n, " \t")] != '\0') {
+        return false;
+    }
+    for (const char *at = value; at < value + n; at++) {
         if (*at < '0' || *at > '9') {
             return false;
         }
@@ -120,7 +125,7 @@ bool ad_headers_number(const char *value, uint64_t *number)
         sum = sum * 10 + digit;
     }
     *number = sum;
-    return value[0] != '\0';
+    return true;
 }
 
 bool ad_headers_body(const struct ad_headers *headers, uint64_t *length)

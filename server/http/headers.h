@@ -40,7 +40,8 @@ enum ad_status ad_headers_check_framing(const struct ad_headers *headers,
 enum ad_status ad_headers_check_infer(const struct ad_headers *headers,
                                       struct ad_error *error) AD_MUST_CHECK;
 
-/* The number that value holds, digits only; false when it is none or too large. */
+/* The number that value holds: digits, and white space behind them; false when it is none or too
+ * large. */
 bool ad_headers_number(const char *value, uint64_t *number);
 
 /* True when a body follows (chunked, or of a length other than 0); *length is 0 when
