@@ -14,6 +14,10 @@ DAEMON=$(realpath "${1:?usage: $0 DAEMON}")
 # The interpreter itself: python3 may be a script that takes its time to find it.
 PYTHON=${PYTHON:-$(python3 -c 'import sys; print(sys.executable)')}
 
+py() {
+    "$PYTHON" -I -S "$@"
+}
+
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/attentiond-$suite.XXXXXX")
 daemon_pid=
 base=
@@ -94,7 +98,7 @@ finish() {
 # ---- the daemon ------------------------------------------------------------------------------
 
 free_port() {
-    "$PYTHON" -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])'
+    py -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
 # Wait until a command succeeds.
@@ -216,7 +220,7 @@ expect_status() { # NAME STATUS
 # The last answer is JSON of which a Python expression over j holds; f(x) flattens and compares.
 expect_json() { # NAME EXPRESSION [FILE]
     local said
-    said=$("$PYTHON" -I -S "$here/holds.py" "$2" "${3:-$scratch/body}" 2>&1)
+    said=$(py "$here/holds.py" "$2" "${3:-$scratch/body}" 2>&1)
     if [ "$said" = True ]; then
         pass "$1"
     else
@@ -272,5 +276,5 @@ binary_tensor() { # NAME DATATYPE SHAPE SIZE
 
 # Numbers as little-endian bytes: pack FP32 1 2.5 >file
 pack() { # DATATYPE NUMBERS...
-    "$PYTHON" "$here/models.py" pack "$@"
+    py "$here/models.py" pack "$@"
 }

@@ -5,7 +5,7 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 daemon=${1:?usage: run.sh DAEMON [SUITE...]}
 shift
-limit=${SUITE_TIMEOUT:-60}
+limit=${SUITE_TIMEOUT:-180}
 passed=0
 failed=0
 

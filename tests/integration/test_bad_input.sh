@@ -2,7 +2,7 @@
 # Is every bad request refused with the right status and a text that names the fault, and does the
 # daemon go on, on the same connection?
 . "$(dirname "$0")/lib.sh"
-"$PYTHON" "$here/models.py" repository "$scratch/models"
+py "$here/models.py" repository "$scratch/models"
 start_daemon --model-repository="$scratch/models" --http-max-output-size=1000000 --http-idle-timeout=2
 
 query=$(tensor query FP32 '[1,1,4]' '[0,0,0,0]')
@@ -69,7 +69,7 @@ bad_json "half a surrogate pair"      ''           '{"id":"\ud800",'"${good#?}"
 bad_json "a control character"        ''           $'{"id":"a\tb",'"${good#?}"
 printf '%s\0' "$good" >"$scratch/nul"
 bad_json "a NUL behind it"            ''           "@$scratch/nul"
-"$PYTHON" -c 'print("[" * 1000000)' >"$scratch/deep"
+py -c 'print("[" * 1000000)' >"$scratch/deep"
 bad_json "a million brackets"         ''           "@$scratch/deep"
 printf '{"inputs":[{"name":"query","datatype":"FP32","shape":[1,1,4],"data":%s' "$(cat "$scratch/deep")" >"$scratch/deeper"
 bad_json "a million brackets of data" ''           "@$scratch/deeper"
@@ -254,7 +254,7 @@ json=$(request "$(binary_tensor query FP64 '[1,1,4]' 32),$key,$value")
 bad "a double beyond a float" 400 'query' mha "@$scratch/request" -H "Inference-Header-Content-Length: ${#json}"
 
 # ---- limits ----------------------------------------------------------------------------------
-"$PYTHON" - >"$scratch/request" <<'END'
+py - >"$scratch/request" <<'END'
 row = ",".join(["0"] * 1000)
 ports = ('{"name":"%s","datatype":"FP32","shape":[1,1000,1],"data":[%s]}' % (n, row) for n in ("query", "key"))
 print('{"inputs":[%s]}' % ",".join(ports))
@@ -290,15 +290,15 @@ healthy() { # NAME
     holds "$1: and computes" cmp "$scratch/good" "$scratch/body"
 }
 port=${base##*:}
-holds "a body that never ends: the connection is closed" "$PYTHON" "$here/raw.py" "$port" unfinished
+holds "a body that never ends: the connection is closed" py "$here/raw.py" "$port" unfinished
 healthy "a body that never ends"
-holds "a body that stops half-way" "$PYTHON" "$here/raw.py" "$port" half
+holds "a body that stops half-way" py "$here/raw.py" "$port" half
 healthy "a body that stops half-way"
-holds "clients that leave at any moment" "$PYTHON" "$here/raw.py" "$port" leave
+holds "clients that leave at any moment" py "$here/raw.py" "$port" leave
 healthy "clients that leave at any moment"
-holds "no HTTP at all" "$PYTHON" "$here/raw.py" "$port" garbage
+holds "no HTTP at all" py "$here/raw.py" "$port" garbage
 healthy "no HTTP at all"
-holds "requests sent ahead are answered in order" "$PYTHON" "$here/raw.py" "$port" pipeline
-holds "headers without end are cut off" "$PYTHON" "$here/raw.py" "$port" headers
+holds "requests sent ahead are answered in order" py "$here/raw.py" "$port" pipeline
+holds "headers without end are cut off" py "$here/raw.py" "$port" headers
 healthy "headers without end"
 finish

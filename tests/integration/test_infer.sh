@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Do good requests of every form get the right numbers: each preset, JSON, bytes, types, outputs?
 . "$(dirname "$0")/lib.sh"
-"$PYTHON" "$here/models.py" repository "$scratch/models"
+py "$here/models.py" repository "$scratch/models"
 start_daemon --model-repository="$scratch/models"
 
 query=$(tensor query FP32 '[1,1,4]' '[0,0,0,0]')

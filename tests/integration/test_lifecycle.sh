@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Does the daemon start, read its options, report broken models, and end as it should?
 . "$(dirname "$0")/lib.sh"
-"$PYTHON" "$here/models.py" repository "$scratch/models"
+py "$here/models.py" repository "$scratch/models"
 good=$(request "$(tensor query FP32 '[1,1,4]' '[0,0,0,0]'),$(tensor key FP32 '[1,2,4]' '[1,0,0,0,0,1,0,0]'),$(
     tensor value FP32 '[1,2,4]' '[1,2,3,4,3,4,5,6]')")
 
@@ -85,12 +85,12 @@ cp -r "$here/../../config" "$scratch/tree/"
 start_unasked "$scratch/tree/build/mode/attentiond"
 ask POST /v2/repository/index
 expect_json "no arguments: a demo model of every preset" 'len(j) >= 6 and all(m["state"] == "READY" for m in j)'
-"$PYTHON" -c 'import json, sys
+py -c 'import json, sys
 for model in sorted({m["name"] for m in json.load(open(sys.argv[1]))}):
     print(model)' "$scratch/body" >"$scratch/demo-models"
 while read -r model; do
     ask GET "/v2/models/$model"
-    "$PYTHON" "$here/zero_request.py" "$scratch/body" >"$scratch/request"
+    py "$here/zero_request.py" "$scratch/body" >"$scratch/request"
     infer "$model" "@$scratch/request"
     expect_status "no arguments: $model computes" 200
 done <"$scratch/demo-models"
@@ -142,7 +142,7 @@ equal "a port in use: exit status" 1 "$code"
 infer mha "$good"
 expect_status "a port in use: the first one does not mind" 200
 stop_daemon "it stops on SIGINT" INT
-if "$PYTHON" -c 'import socket; socket.create_server(("::1", 0), family=socket.AF_INET6)' 2>/dev/null; then
+if py -c 'import socket; socket.create_server(("::1", 0), family=socket.AF_INET6)' 2>/dev/null; then
     port=$(free_port)
     start_on6() {
         base="http://[::1]:$port"
@@ -161,11 +161,12 @@ fi
 # at work and the second waits.
 occupy() {
     clients=()
-    for n in 1 2 3; do
-        heavy -o /dev/null -w '%{http_code}\n' >"$scratch/code.$n" &
+    codes=("$scratch"/code.{1,2,3})
+    for file in "${codes[@]}"; do
+        heavy -o /dev/null -w '%{http_code}\n' >"$file" &
         clients+=($!)
     done
-    wait_for grep -q 503 "$scratch"/code.?
+    wait_for grep -qs 503 "${codes[@]}"
 }
 
 write_heavy 4
@@ -173,7 +174,7 @@ start_daemon "$repository" --workers=1 --queue-size=1
 occupy
 stop_daemon "SIGTERM with requests at work"
 wait "${clients[@]}"
-equal "SIGTERM: what was taken in is answered" '200 200 503 ' "$(sort "$scratch"/code.? | tr '\n' ' ')"
+equal "SIGTERM: what was taken in is answered" '200 200 503 ' "$(sort "${codes[@]}" | tr '\n' ' ')"
 # One connection that has said nothing, one in the middle of a body.
 start_daemon "$repository"
 exec 3<>"/dev/tcp/127.0.0.1/${base##*:}" 4<>"/dev/tcp/127.0.0.1/${base##*:}"
@@ -209,7 +210,7 @@ start_daemon "$repository" --log-format=json --log-level=debug
 infer mha "$good"
 infer mha 'junk'
 stop_daemon "it stops with a log in JSON"
-holds "every line of the log is JSON" "$PYTHON" -c 'import json, sys
+holds "every line of the log is JSON" py -c 'import json, sys
 for line in open(sys.argv[1]):
     entry = json.loads(line)
     assert entry["time"] and entry["level"] and entry["message"], line' "$scratch/log"

@@ -2,7 +2,7 @@
 # Is a request that finds the queue full refused at once, with a hint when to come back, and is none
 # lost?
 . "$(dirname "$0")/lib.sh"
-"$PYTHON" "$here/models.py" repository "$scratch/models"
+py "$here/models.py" repository "$scratch/models"
 start_daemon --model-repository="$scratch/models" --queue-size=1 --workers=1
 
 write_heavy 8

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Does every route answer as the protocol says: status, content type, verbs, odd paths?
 . "$(dirname "$0")/lib.sh"
-"$PYTHON" "$here/models.py" repository "$scratch/models"
+py "$here/models.py" repository "$scratch/models"
 start_daemon --model-repository="$scratch/models"
 
 # ---- server ----------------------------------------------------------------------------------

@@ -4,7 +4,7 @@
 layer='"layer": {"kind": "speech_mha", "num_heads": 2, "d_model": 4}'
 
 model() { # NAME FAULT [MORE-OF-THE-CONFIG]
-    "$PYTHON" "$here/models.py" weights "$scratch/models/$1/1/model.safetensors" "$2"
+    py "$here/models.py" weights "$scratch/models/$1/1/model.safetensors" "$2"
     echo "{$layer${3:+, $3}}" >"$scratch/models/$1/config.json"
 }
 
@@ -37,7 +37,7 @@ ask POST /v2/repository/index
 cp "$scratch/body" "$scratch/index"
 
 unavailable() { # MODEL TEXTS
-    "$PYTHON" -c 'import json, sys
+    py -c 'import json, sys
 for model in json.load(open(sys.argv[1])):
     if model["name"] == sys.argv[2] and model["state"] == "UNAVAILABLE":
         print(model["reason"])' "$scratch/index" "$1" >"$scratch/reason"

@@ -2,7 +2,7 @@
 # Does a daemon that served 1,000 mixed good and bad requests and was stopped leave no byte lost, and
 # did it never touch memory that is not its own? valgrind.sh DAEMON
 . "$(dirname "$0")/lib.sh"
-"$PYTHON" "$here/models.py" repository "$scratch/models"
+py "$here/models.py" repository "$scratch/models"
 mkdir "$scratch/models/broken"
 echo '{"layer": {"kind": "nonsense"}}' >"$scratch/models/broken/config.json"
 PATIENCE=120
