@@ -16,7 +16,8 @@ Q := $(if $(filter 1,$(V)),,@)
 BUILD_PACKAGES := gcc libc6-dev pkg-config libmicrohttpd-dev libjansson-dev \
 	libopenblas-pthread-dev
 TEST_PACKAGES := $(BUILD_PACKAGES) check curl python3
-CHECK_ALL_PACKAGES := $(TEST_PACKAGES) clang libclang-rt-14-dev clang-format valgrind \
+NEON_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
+CHECK_ALL_PACKAGES := $(TEST_PACKAGES) $(NEON_PACKAGES) clang libclang-rt-14-dev clang-format valgrind \
 	shellcheck universal-ctags python3-onnx python3-numpy $(if $(shell command -v npm),,npm)
 
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wvla -Wmissing-prototypes \
@@ -81,8 +82,17 @@ $B/flags: FORCE
 .PRECIOUS: $B/%.o
 
 $B/lib/linear.o: PART_CFLAGS = $(BLAS_CFLAGS)
-# Kernels are loops over floats: let the compiler unroll and vectorise them.
-$B/lib/kernels/%.o: PART_CFLAGS = -O3
+# Kernels are loops over floats: let the compiler unroll and vectorise them. What they fuse they say;
+# a product that is to be rounded must be.
+KERNEL_CFLAGS := -O3 -ffp-contract=off
+$B/lib/kernels/%.o: PART_CFLAGS = $(KERNEL_CFLAGS)
+# An instruction set is allowed in its own file alone; select.c asks the processor before it is used.
+ifeq ($(shell $(CC) -dumpmachine | cut -d- -f1),x86_64)
+AVX512 := -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl
+$B/lib/kernels/avx2.o: PART_CFLAGS = $(KERNEL_CFLAGS) -mavx2 -mfma
+$B/lib/kernels/avx512.o: PART_CFLAGS = $(KERNEL_CFLAGS) $(AVX512)
+$B/lib/kernels/avx512_bf16.o: PART_CFLAGS = $(KERNEL_CFLAGS) $(AVX512) -mavx512bf16
+endif
 $B/lib/%.o: LAYER_CFLAGS = -Ilib
 $B/server/%.o: LAYER_CFLAGS = -Iserver
 $B/tests/%.o: LAYER_CFLAGS = -Iserver -Ilib -Itests
@@ -200,13 +210,29 @@ $B/tests/fuzz/fuzz_%: $B/tests/fuzz/fuzz_%.o $(call archive,codec sched model ba
 check-built: all check-unit check-golden check-fuzz check-integration check-lint
 	@echo 'check: every suite passed'
 
+# Tests that run whole layers are repeated with all kernels that this processor can run. (Tests of
+# kernels alone go through every table by themselves.)
+LAYER_TESTS := $(patsubst %,$B/tests/unit/lib/test_%,forward rows scores linear \
+	linear_threads layer)
+
+$B/tests/tools/%: $B/tests/tools/%.o $(LIB_ARCHIVE)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(BLAS_LIBS) -lm
+
 .PHONY: check-unit
-check-unit: $(UNIT_TESTS)
-	@tests/unit/run.sh $^
+check-unit: $(UNIT_TESTS) $B/tests/tools/other_kernels
+	@tests/unit/run.sh $(UNIT_TESTS)
+	@for isa in $$($B/tests/tools/other_kernels); do \
+		echo "with ATTN_ISA=$$isa:"; \
+		ATTN_ISA=$$isa tests/unit/run.sh $(LAYER_TESTS) || exit 1; \
+	done
 
 .PHONY: check-golden
-check-golden: $B/tests/golden/golden all
+check-golden: $B/tests/golden/golden $B/tests/tools/other_kernels all
 	@$B/tests/golden/golden tests/golden/cases
+	@for isa in $$($B/tests/tools/other_kernels); do \
+		echo "with ATTN_ISA=$$isa:"; \
+		ATTN_ISA=$$isa $B/tests/golden/golden tests/golden/cases || exit 1; \
+	done
 	@python3 tests/golden/over_http.py $B/attentiond tests/golden/cases
 
 .PHONY: check-fuzz
@@ -223,13 +249,13 @@ check-lint: symbols
 
 # What takes longer: other builds of the same tests, and checks with tools of their own.
 .PHONY: check-all
-check-all: ## check, plus sanitizers, clang, valgrind and a published model's attention blocks
+check-all: ## check, plus sanitizers, clang, valgrind, 64-bit ARM and a published model's blocks
 	@tests/install-packages.sh $(CHECK_ALL_PACKAGES)
 	$(Q)$(MAKE) --no-print-directory check-built
 	$(Q)$(MAKE) --no-print-directory MODE=asan check-sanitized
 	$(Q)$(MAKE) --no-print-directory MODE=tsan check-sanitized
 	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/clang CC=clang all check-unit check-golden
-	$(Q)$(MAKE) --no-print-directory check-valgrind check-ocr
+	$(Q)$(MAKE) --no-print-directory check-valgrind check-ocr check-neon
 	@echo 'check-all: every suite passed'
 
 .PHONY: check-sanitized
@@ -242,6 +268,33 @@ check-valgrind: all
 .PHONY: check-ocr
 check-ocr: all
 	@tests/golden/ocr/run.sh $B/attentiond
+
+# The library's own tests and the fuzzer's corpus on 64-bit ARM: cross-compiled, run by an emulator.
+# tests/cross stands in for the packages of that machine: libcheck and BLAS.
+.PHONY: check-neon
+check-neon:
+	@tests/install-packages.sh $(NEON_PACKAGES)
+	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/aarch64 MODE=release CC=aarch64-linux-gnu-gcc \
+		CFLAGS=-Itests/cross BLAS_CFLAGS= check-emulated
+
+EMULATED_TESTS := $(patsubst %,$B/cross/test_%,kernels products softmax bf16 linear forward rows \
+	scores outputs post)
+$B/cross/test_%: $B/tests/unit/lib/test_%.o $B/tests/cross/check.o $B/tests/cross/cblas.o \
+		$(LIB_OBJECTS)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -static $(ALL_LDFLAGS) -o $@ $^ -lm
+
+$B/cross/replay: $B/tests/fuzz/fuzz_layer.o $B/tests/fuzz/replay.o $B/tests/cross/cblas.o $(LIB_OBJECTS)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -static $(ALL_LDFLAGS) -o $@ $^ -lm
+
+.PHONY: check-emulated
+check-emulated: $(EMULATED_TESTS) $B/cross/replay
+	@for isa in neon ref; do \
+		echo "64-bit ARM with ATTN_ISA=$$isa:"; \
+		ATTN_ISA=$$isa RUNNER=qemu-aarch64 tests/unit/run.sh $(EMULATED_TESTS) || exit 1; \
+		ATTN_ISA=$$isa qemu-aarch64 $B/cross/replay tests/fuzz/corpus/layer || exit 1; \
+	done
 
 FUZZ_SECONDS ?= 60
 .PHONY: fuzz

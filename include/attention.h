@@ -207,6 +207,13 @@ enum attn_scale {
     ATTN_SCALE_MODEL /* divided by sqrt(n_heads * width of a query head) */
 };
 
+/* How the weights of projections are kept in memory, whatever the file's type. */
+enum attn_store {
+    ATTN_STORE_F32,
+    ATTN_STORE_BF16 /* half the memory; activations are rounded to bf16 at the multiply, sums are
+                       float32: relative error of a product about 2^-8 */
+};
+
 enum attn_empty_rows {
     ATTN_EMPTY_ZERO, /* a query with every key blocked: probabilities 0 */
     ATTN_EMPTY_NAN   /* ... NaN, as softmax of -inf gives */
@@ -291,6 +298,7 @@ struct attn_spec {
         [ATTN_NAME_SIZE]; /* input [..., value width], added to values, pair by pair */
     double dropout;       /* of probabilities, in training */
     enum attn_empty_rows empty_rows;
+    enum attn_store weights_dtype;
 
     struct attn_linear_spec output_projection;
     struct attn_post_spec normalisation; /* first */

@@ -1,33 +1,123 @@
-/* core.c - attention itself, a tile of queries at a time: every score and value term of every layer
- * is applied here and nowhere else. Any thread; a task writes rows of its own.
+/* core.c - attention, a tile of queries against a tile of keys at a time: no more of the scores
+ * exists at once, so memory does not grow with their number. Any thread; a task writes rows of its
+ * own.
  *
  * For sample b, head h, query i and key j:
  *     s = scale * q.k;  s = clip * tanh(s);  s += edges;  s += dense_kq;  s = -inf where blocked
- *     p = softmax(s);   o = sum_j p * v;     o += edges' value biases;    o += sum_j p * dense_kv */
+ *     p = softmax(s);   o = sum_j p * v;     o += edges' value biases;    o += sum_j p * dense_kv
+ * The softmax is gathered tile by tile under the largest score so far; when that grows, what was
+ * gathered is multiplied down (Milakov and Gimelshein, arXiv:1805.02867). The cut into tiles depends
+ * on the call's own shapes alone, so results do not depend on threads. */
 #include "core.h"
 
 #include "kernels/kernels.h"
 #include "tensor.h"
+#include "terms.h"
 
 #include <math.h>
 #include <string.h>
 
-/* One row of the work: a query of a head of a sample. */
-struct row {
-    size_t batch, head, query;
-    size_t n_visible; /* keys before the causal bound */
-    float *scores;    /* becomes probabilities */
+/* Queries of a task: so many share one packing of a tile of keys and values. */
+#define QUERY_TILE ((size_t)448)
+
+/* Keys of a tile: packed, it stays in a second-level cache. */
+#define KEY_TILE ((size_t)128)
+
+/* Queries whose scores against a tile exist at once: they stay in a first-level cache. */
+#define BLOCK ((size_t)56)
+
+/* With fewer queries, turning keys into columns costs more than it saves. */
+#define FEW_QUERIES ((size_t)5)
+#define MANY_SAMPLES ((size_t)8)
+
+/* Floats of keys or values to ask for ahead: what fits a second-level cache beside the rest. */
+#define MOST_FETCHED ((size_t)65536)
+
+/* One task under way. */
+struct work {
+    const struct attni_core *core;
+    const struct attni_kernels *kernels;
+    size_t batch, head, first, n; /* queries [first, first + n) */
+    size_t key, n_keys;           /* the tile of keys */
+    size_t block, n_block;        /* queries [first + block, first + block + n_block) */
+    size_t n_seen;                /* keys of the tile that any query of the block sees */
+    bool finite;                  /* so are the tile's values */
+    bool terms;                   /* scores are more than scaled products */
+    bool value_terms;             /* results are more than weighted values */
+    bool few;
+    float *context; /* of the first query; NULL: not wanted here */
+    float *probabilities;
+    float *scores;    /* [n][KEY_TILE] */
+    float *keys;      /* columns: panels of [head width][n_panel] */
+    float *values;    /* panels of [KEY_TILE][n_panel] */
+    float *max, *sum; /* [n] */
+    const struct attni_edge *
+        *edges; /* [n]: the first edge that may concern the next tile */
 };
 
-bool attni_core_scratch(const attn_plan *plan, size_t *n_floats)
-{
-    size_t rows = plan->n_queries < ATTNI_TILE ? plan->n_queries : ATTNI_TILE;
-    return attni_multiply(rows, plan->n_keys, n_floats);
-}
+/* ---- scratch ------------------------------------------------------------------------------- */
 
 static size_t n_tiles(const attn_plan *plan)
 {
-    return plan->n_queries / ATTNI_TILE + (plan->n_queries % ATTNI_TILE != 0);
+    return plan->n_queries / QUERY_TILE + (plan->n_queries % QUERY_TILE != 0);
+}
+
+static size_t tile_rows(const attn_plan *plan)
+{
+    return plan->n_queries < QUERY_TILE ? plan->n_queries : QUERY_TILE;
+}
+
+static size_t padded(size_t n)
+{
+    size_t n_panel = attni_kernels()->n_panel;
+    return (n + n_panel - 1) / n_panel * n_panel;
+}
+
+bool attni_core_lay_out(attn_plan *plan, size_t *n_bytes)
+{
+    size_t rows = (tile_rows(plan) + 15) / 16 * 16;
+    size_t block = rows < BLOCK ? rows : BLOCK;
+    const size_t shapes[ATTNI_CORE_PARTS][3] = {
+        {block, KEY_TILE, sizeof(float)},
+        {plan->head_width, KEY_TILE, sizeof(float)},
+        {padded(plan->value_width), KEY_TILE, sizeof(float)},
+        {rows, 1, sizeof(float)},
+        {rows, 1, sizeof(float)},
+        {rows, 1, sizeof(struct attni_edge *)}};
+    *n_bytes = 0;
+    for (size_t i = 0; i < ATTNI_CORE_PARTS; i++) {
+        size_t bytes;
+        plan->core_at[i] = *n_bytes;
+        if (!attni_count(shapes[i], 3, &bytes) || !attni_add(bytes, 63, &bytes) ||
+            !attni_add(*n_bytes, bytes / 64 * 64, n_bytes)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void bind_scratch(struct work *work, unsigned char *scratch)
+{
+    void *parts[ATTNI_CORE_PARTS];
+    for (size_t i = 0; i < ATTNI_CORE_PARTS; i++) {
+        parts[i] = scratch + work->core->plan->core_at[i];
+    }
+    work->scores = parts[0];
+    work->keys = parts[1];
+    work->values = parts[2];
+    work->max = parts[3];
+    work->sum = parts[4];
+    work->edges = parts[5];
+}
+
+/* ---- tasks --------------------------------------------------------------------------------- */
+
+/* With few queries and many samples a task is a whole sample: what one head reads lies between what
+ * the others read, so together they read memory from end to end. */
+static size_t heads_of_task(const attn_plan *plan)
+{
+    bool together = plan->n_queries < FEW_QUERIES && plan->n_batch >= MANY_SAMPLES;
+    return together ? plan->layer->spec.n_heads : 1;
 }
 
 size_t attni_core_n_tasks(const struct attni_core *core)
@@ -37,193 +127,331 @@ size_t attni_core_n_tasks(const struct attni_core *core)
     if (core->probabilities && plan->n_score_batch > n_batch) {
         n_batch = plan->n_score_batch;
     }
-    return n_batch * plan->layer->spec.n_heads * n_tiles(plan);
+    return n_batch * (plan->layer->spec.n_heads / heads_of_task(plan)) * n_tiles(plan);
 }
 
-static const float *head_of(const struct attni_rows *rows, size_t batch, size_t head)
-{
-    return rows->data + batch * rows->batch + head * rows->head;
-}
-
-/* The edges of a row; *n of them. */
-static const struct attni_edge *edges_of(const struct attni_core *core,
-                                         const struct row *row, size_t *n)
-{
-    size_t at = row->batch * core->plan->n_queries + row->query;
-    *n = core->edges.starts[at + 1] - core->edges.starts[at];
-    return core->edges.list + core->edges.starts[at];
-}
-
-static void add_edge_scores(const struct attni_core *core, const struct row *row)
+static void start(struct work *work, const struct attni_core *core, size_t task,
+                  size_t head, void *scratch)
 {
     const attn_plan *plan = core->plan;
-    const struct attn_spec *spec = &plan->layer->spec;
-    size_t width = plan->head_width, n;
-    const struct attni_edge *edges = edges_of(core, row, &n);
-    const float *keys = head_of(&core->key, row->batch, row->head);
-    for (size_t e = 0; e < n; e++) {
-        if (edges[e].key >= row->n_visible) {
+    size_t n_heads = plan->layer->spec.n_heads, tiles = n_tiles(plan);
+    /* later queries see more keys under a causal bound: they go first */
+    size_t tile = tiles - 1 - task % tiles, batch = task / tiles;
+    if (heads_of_task(plan) == 1) {
+        head = batch % n_heads;
+        batch /= n_heads;
+    }
+    size_t first =
+        plan->n_queries / tiles * tile + plan->n_queries % tiles * tile / tiles;
+    size_t next = plan->n_queries / tiles * (tile + 1) +
+                  plan->n_queries % tiles * (tile + 1) / tiles;
+    *work =
+        (struct work){.core = core,
+                      .kernels = attni_kernels(),
+                      .batch = batch,
+                      .head = head,
+                      .first = first,
+                      .n = next - first,
+                      .terms = attni_terms_any(plan),
+                      .value_terms = plan->kv.data || core->plan->layer->edge_value_bias,
+                      .few = plan->n_queries < FEW_QUERIES};
+    if (core->context && batch < plan->n_batch) {
+        work->context =
+            core->context +
+            ((batch * plan->n_queries + first) * n_heads + head) * plan->value_width;
+    }
+    if (core->probabilities && batch < plan->n_score_batch) {
+        work->probabilities =
+            core->probabilities +
+            ((batch * n_heads + head) * plan->n_queries + first) * plan->n_keys;
+    }
+    bind_scratch(work, scratch);
+}
+
+static float *context_row(const struct work *work, size_t i)
+{
+    const attn_plan *plan = work->core->plan;
+    return work->context + i * plan->layer->spec.n_heads * plan->value_width;
+}
+
+static void clear(struct work *work)
+{
+    const attn_plan *plan = work->core->plan;
+    for (size_t i = 0; i < work->n; i++) {
+        work->max[i] = -INFINITY;
+        work->sum[i] = 0;
+        if (work->context) {
+            memset(context_row(work, i), 0, plan->value_width * sizeof(float));
+        }
+        if (plan->n_edges) {
+            size_t at = work->batch * plan->n_queries + work->first + i;
+            work->edges[i] = work->core->edges.list + work->core->edges.starts[at];
+        }
+    }
+}
+
+/* ---- one tile of keys ---------------------------------------------------------------------- */
+
+static const float *head_rows(const struct attni_rows *rows, const struct work *work,
+                              size_t row)
+{
+    return rows->data + work->batch * rows->batch + work->head * rows->head +
+           row * rows->row;
+}
+
+/* Turn the tile's keys into columns and its values into panels, for all blocks of queries. */
+static void pack_tile(struct work *work)
+{
+    const struct attni_core *core = work->core;
+    size_t width = core->plan->head_width, n_panel = work->kernels->n_panel;
+    const float *key = head_rows(&core->key, work, work->key);
+    for (size_t j = 0; j < work->n_keys; j += n_panel) {
+        size_t n = work->n_keys - j < n_panel ? work->n_keys - j : n_panel;
+        work->kernels->pack_columns_f32(n, width, key + j * core->key.row, core->key.row,
+                                        work->keys + j * width);
+    }
+    if (work->context) {
+        work->finite = work->kernels->pack_rows_f32(
+            work->n_keys, core->plan->value_width,
+            head_rows(&core->value, work, work->key), core->value.row, work->values,
+            n_panel * KEY_TILE);
+    }
+}
+
+static void multiply_keys(const struct work *work)
+{
+    const struct attni_core *core = work->core;
+    size_t width = core->plan->head_width, n_panel = work->kernels->n_panel;
+    const float *query = head_rows(&core->query, work, work->first + work->block);
+    if (work->few) {
+        work->kernels->scores_f32(work->n_block, work->n_seen, width, query,
+                                  core->query.row, head_rows(&core->key, work, work->key),
+                                  core->key.row, work->scores, KEY_TILE);
+        return;
+    }
+    struct attni_gemm gemm = {.m = work->n_block,
+                              .n = work->n_seen,
+                              .k = width,
+                              .a = query,
+                              .a_stride = core->query.row,
+                              .b = work->keys,
+                              .panel_stride = n_panel * width,
+                              .c = work->scores,
+                              .c_stride = KEY_TILE};
+    work->kernels->gemm_f32(&gemm);
+}
+
+/* Keys of the tile that query i may see: those before the causal bound. */
+static size_t visible(const struct work *work, size_t i)
+{
+    size_t bound = work->first + i + 1;
+    if (!work->core->plan->layer->spec.causal || bound >= work->key + work->n_keys) {
+        return work->n_keys;
+    }
+    return bound > work->key ? bound - work->key : 0;
+}
+
+/* Keep scores for the probabilities; those of keys that are not seen are -inf. */
+static void keep_scores(const struct work *work, size_t i, const float *scores, size_t n)
+{
+    float *kept = work->probabilities + i * work->core->plan->n_keys + work->key;
+    if (n > 0) {
+        memcpy(kept, scores, n * sizeof *kept);
+    }
+    for (size_t j = n; j < work->n_keys; j++) {
+        kept[j] = -INFINITY;
+    }
+}
+
+static struct attni_row row_of(const struct work *work, size_t i, size_t n_keys)
+{
+    return (struct attni_row){.batch = work->batch,
+                              .head = work->head,
+                              .query = work->first + i,
+                              .key = work->key,
+                              .n_keys = n_keys,
+                              .scores = work->scores + (i - work->block) * KEY_TILE};
+}
+
+/* From products to scores of row i. */
+static void adjust(const struct work *work, size_t i, size_t n_keys)
+{
+    struct attni_row row = row_of(work, i, n_keys);
+    if (work->terms && n_keys > 0) {
+        attni_terms_scores(work->core, &row, &work->edges[i]);
+    }
+    if (work->probabilities) {
+        keep_scores(work, i, row.scores, n_keys);
+    }
+}
+
+/* What the new weights of row i do to its context, but for the values themselves. */
+static void rescale(const struct work *work, size_t i, size_t n_keys, float factor)
+{
+    const struct attni_core *core = work->core;
+    struct attni_row row = row_of(work, i, n_keys);
+    if (factor == 0) { /* a weight of 0 adds nothing, not even 0 times infinity */
+        memset(context_row(work, i), 0, core->plan->value_width * sizeof(float));
+    } else if (factor != 1) {
+        work->kernels->scale_f32(core->plan->value_width, factor, context_row(work, i));
+    }
+    if (work->value_terms && n_keys > 0) {
+        attni_terms_values(core, &row, core->plan->n_edges ? work->edges[i] : NULL,
+                           context_row(work, i));
+    }
+}
+
+/* From products to weights, for all rows of the block. */
+static void weigh(const struct work *work)
+{
+    size_t n_keys[BLOCK];
+    float factor[BLOCK];
+    for (size_t i = 0; i < work->n_block; i++) {
+        n_keys[i] = visible(work, work->block + i);
+        adjust(work, work->block + i, n_keys[i]);
+    }
+    work->kernels->softmax_step_f32(
+        work->n_block, n_keys, work->terms ? 1 : work->core->plan->scale, work->scores,
+        KEY_TILE, work->max + work->block, work->sum + work->block, factor);
+    for (size_t i = 0; i < work->n_block; i++) {
+        for (size_t j = n_keys[i]; j < work->n_seen; j++) {
+            work->scores[i * KEY_TILE + j] = 0;
+        }
+        if (work->context) {
+            rescale(work, work->block + i, n_keys[i], factor[i]);
+        }
+    }
+}
+
+static void add_values(const struct work *work)
+{
+    const struct attni_core *core = work->core;
+    size_t width = core->plan->value_width;
+    /* a weight of 0 must add nothing, which a product with NaN or infinity would not */
+    if (work->few || !work->finite) {
+        for (size_t i = 0; i < work->n_block; i++) {
+            work->kernels->weighted_sum_f32(
+                work->n_seen, width, work->scores + i * KEY_TILE,
+                head_rows(&core->value, work, work->key), core->value.row,
+                context_row(work, work->block + i));
+        }
+        return;
+    }
+    struct attni_gemm gemm = {.m = work->n_block,
+                              .n = width,
+                              .k = work->n_seen,
+                              .a = work->scores,
+                              .a_stride = KEY_TILE,
+                              .b = work->values,
+                              .panel_stride = work->kernels->n_panel * KEY_TILE,
+                              .c = context_row(work, work->block),
+                              .c_stride = core->plan->layer->spec.n_heads * width,
+                              .accumulate = true};
+    work->kernels->gemm_f32(&gemm);
+}
+
+/* One block of queries against the tile. */
+static void run_block(struct work *work)
+{
+    const struct attni_core *core = work->core;
+    work->n_seen = visible(work, work->block + work->n_block - 1);
+    struct attni_row all = {.batch = work->batch,
+                            .head = work->head,
+                            .query = work->first + work->block,
+                            .key = work->key,
+                            .n_keys = work->n_seen};
+    if (work->n_seen == 0 || attni_terms_blocked(core, &all, work->n_block)) {
+        for (size_t i = 0; work->probabilities && i < work->n_block; i++) {
+            keep_scores(work, work->block + i, NULL, 0);
+        }
+        return;
+    }
+    multiply_keys(work);
+    weigh(work);
+    if (work->context) {
+        add_values(work);
+    }
+}
+
+/* ---- the whole row ------------------------------------------------------------------------- */
+
+/* What turns gathered weights into probabilities; NaN for a row that is to be NaN. */
+static float normaliser(const struct work *work, size_t i)
+{
+    const attn_plan *plan = work->core->plan;
+    if (work->sum[i] != 0) {
+        return 1 / work->sum[i];
+    }
+    /* nothing was open */
+    return plan->n_keys > 0 && plan->layer->spec.empty_rows == ATTN_EMPTY_NAN ? NAN : 0;
+}
+
+static void finish(const struct work *work, size_t bound)
+{
+    const attn_plan *plan = work->core->plan;
+    for (size_t i = 0; i < work->n; i++) {
+        float factor = normaliser(work, i);
+        if (work->context) {
+            work->kernels->scale_f32(plan->value_width, factor, context_row(work, i));
+        }
+        if (!work->probabilities) {
             continue;
         }
-        const float *key = keys + edges[e].key * core->key.row;
-        size_t bias_row = edges[e].type * spec->n_heads + row->head;
-        float sum = 0;
-        if (spec->edge.scalar) {
-            for (size_t d = 0; d < width; d++) {
-                sum += key[d];
+        float *row = work->probabilities + i * plan->n_keys;
+        if (isnan(factor) || factor == 0) {
+            for (size_t j = 0; j < plan->n_keys; j++) {
+                row[j] = factor;
             }
-            sum *= plan->layer->edge_bias[bias_row];
-        } else {
-            const float *bias = plan->layer->edge_bias + bias_row * width;
-            for (size_t d = 0; d < width; d++) {
-                sum += bias[d] * key[d];
-            }
+            continue;
         }
-        row->scores[edges[e].key] += sum;
+        work->kernels->exponential_f32(bound, work->terms ? 1 : plan->scale, work->max[i],
+                                       factor, row);
+        memset(row + bound, 0, (plan->n_keys - bound) * sizeof *row);
     }
 }
 
-static void add_edge_values(const struct attni_core *core, const struct row *row,
-                            float *out)
+/* Ask for rows that the heads are about to read one after the other. */
+static void fetch(const struct attni_rows *rows, size_t batch, size_t n_rows)
+{
+    const float *data = rows->data + batch * rows->batch;
+    size_t n = n_rows * rows->row;
+    for (size_t i = 0; i < n && i < MOST_FETCHED; i += 16) {
+        __builtin_prefetch(data + i);
+    }
+}
+
+static void run_head(const struct attni_core *core, size_t task, size_t head,
+                     void *scratch)
 {
     const attn_plan *plan = core->plan;
-    size_t width = plan->value_width, n;
-    const struct attni_edge *edges = edges_of(core, row, &n);
-    for (size_t e = 0; e < n; e++) {
-        float p = row->scores[edges[e].key];
-        const float *bias =
-            plan->layer->edge_value_bias +
-            (edges[e].type * plan->layer->spec.n_heads + row->head) * width;
-        for (size_t d = 0; p != 0 && d < width; d++) {
-            out[d] += p * bias[d];
+    struct work work;
+    start(&work, core, task, head, scratch);
+    clear(&work);
+    size_t last = work.first + work.n, bound = plan->n_keys;
+    if (plan->layer->spec.causal && last < bound) {
+        bound = last;
+    }
+    for (work.key = 0; work.key < bound; work.key += KEY_TILE) {
+        work.n_keys = bound - work.key < KEY_TILE ? bound - work.key : KEY_TILE;
+        if (!work.few) {
+            pack_tile(&work);
         }
-    }
-}
-
-static const float *dense_row(const struct attni_dense *dense, const struct row *row)
-{
-    return dense->data + row->batch * dense->batch + row->query * dense->query +
-           row->head * dense->head;
-}
-
-static void add_dense_scores(const struct attni_core *core, const struct row *row)
-{
-    const struct attni_dense *kq = &core->plan->kq;
-    const float *relation = dense_row(kq, row);
-    for (size_t j = 0; j < row->n_visible; j++) {
-        row->scores[j] += relation[j * kq->key];
-    }
-}
-
-static void add_dense_values(const struct attni_core *core, const struct row *row,
-                             float *out)
-{
-    const struct attni_dense *kv = &core->plan->kv;
-    const float *relation = dense_row(kv, row);
-    for (size_t j = 0; j < row->n_visible; j++) {
-        float p = row->scores[j];
-        for (size_t d = 0; p != 0 && d < core->plan->value_width; d++) {
-            out[d] += p * relation[j * kv->key + d * kv->width];
+        for (work.block = 0; work.block < work.n; work.block += BLOCK) {
+            work.n_block = work.n - work.block < BLOCK ? work.n - work.block : BLOCK;
+            run_block(&work);
         }
     }
+    finish(&work, bound);
 }
 
-/* Everything between the products and the softmax. */
-static void adjust_scores(const struct attni_core *core, const struct row *row)
+void attni_core_run(const struct attni_core *core, size_t task, void *scratch)
 {
-    const attn_plan *plan = core->plan;
-    const struct attn_spec *spec = &plan->layer->spec;
-    if (spec->clip) {
-        attni_kernels()->clip_f32(row->n_visible, (float)spec->clip_value, row->scores);
+    size_t n_heads = heads_of_task(core->plan);
+    if (n_heads > 1) {
+        fetch(&core->key, task, core->plan->n_keys);
+        fetch(&core->value, task, core->plan->n_keys);
     }
-    if (plan->n_edges) {
-        add_edge_scores(core, row);
-    }
-    if (plan->kq.data) {
-        add_dense_scores(core, row);
-    }
-    if (plan->mask.data) {
-        const size_t *strides = plan->mask.strides;
-        const unsigned char *at = plan->mask.data + row->batch * strides[ATTNI_BATCH] +
-                                  row->head * strides[ATTNI_HEADS] +
-                                  row->query * strides[ATTNI_QUERIES];
-        attni_mask_apply(&plan->mask, at, strides[ATTNI_KEYS], row->scores,
-                         row->n_visible);
-    }
-}
-
-static void normalise(const struct attni_core *core, const struct row *row)
-{
-    bool open = attni_kernels()->softmax_f32(row->n_visible, row->scores);
-    bool empty_nan = core->plan->layer->spec.empty_rows == ATTN_EMPTY_NAN;
-    for (size_t j = 0; !open && j < row->n_visible; j++) {
-        row->scores[j] = empty_nan ? NAN : 0.0f;
-    }
-    /* beyond the causal bound: no weight, unless the whole row is NaN */
-    bool row_nan = row->n_visible && isnan(row->scores[0]);
-    for (size_t j = row->n_visible; j < core->plan->n_keys; j++) {
-        row->scores[j] = row_nan ? NAN : 0.0f;
-    }
-}
-
-static void store_probabilities(const struct attni_core *core, const struct row *row)
-{
-    const attn_plan *plan = core->plan;
-    if (!core->probabilities || row->batch >= plan->n_score_batch || plan->n_keys == 0) {
-        return;
-    }
-    size_t at = (row->batch * plan->layer->spec.n_heads + row->head) * plan->n_queries +
-                row->query;
-    memcpy(core->probabilities + at * plan->n_keys, row->scores,
-           plan->n_keys * sizeof *row->scores);
-}
-
-static void sum_values(const struct attni_core *core, const struct row *row)
-{
-    const attn_plan *plan = core->plan;
-    size_t n_heads = plan->layer->spec.n_heads;
-    if (!core->context || row->batch >= plan->n_batch) {
-        return;
-    }
-    size_t at = (row->batch * plan->n_queries + row->query) * n_heads + row->head;
-    float *out = core->context + at * plan->value_width;
-    attni_kernels()->weighted_sum_f32(row->n_visible, plan->value_width, row->scores,
-                                      head_of(&core->value, row->batch, row->head),
-                                      core->value.row, out);
-    if (plan->n_edges && plan->layer->edge_value_bias) {
-        add_edge_values(core, row, out);
-    }
-    if (plan->kv.data) {
-        add_dense_values(core, row, out);
-    }
-}
-
-void attni_core_run(const struct attni_core *core, size_t task, float *scratch)
-{
-    const attn_plan *plan = core->plan;
-    const struct attn_spec *spec = &plan->layer->spec;
-    size_t first = task % n_tiles(plan) * ATTNI_TILE;
-    size_t head = task / n_tiles(plan) % spec->n_heads;
-    size_t batch = task / n_tiles(plan) / spec->n_heads;
-    size_t left = plan->n_queries - first;
-    size_t n = left < ATTNI_TILE ? left : ATTNI_TILE;
-    size_t bound = spec->causal && first + n < plan->n_keys ? first + n : plan->n_keys;
-
-    attni_kernels()->scores_f32(
-        n, bound, plan->head_width, plan->scale,
-        head_of(&core->query, batch, head) + first * core->query.row, core->query.row,
-        head_of(&core->key, batch, head), core->key.row, scratch, plan->n_keys);
-    for (size_t i = 0; i < n; i++) {
-        size_t query = first + i;
-        struct row row = {.batch = batch,
-                          .head = head,
-                          .query = query,
-                          .n_visible =
-                              spec->causal && query + 1 < bound ? query + 1 : bound,
-                          .scores = scratch + i * plan->n_keys};
-        adjust_scores(core, &row);
-        normalise(core, &row);
-        store_probabilities(core, &row);
-        sum_values(core, &row);
+    for (size_t head = 0; head < n_heads; head++) {
+        run_head(core, task, head, scratch);
     }
 }

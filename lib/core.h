@@ -1,4 +1,5 @@
-/* core.h - the core: scores, every term that changes them, softmax, values. One for all layers. */
+/* core.h - attention itself: scores, every term that changes them, softmax, values. One for all
+ * layers. */
 #ifndef ATTNI_CORE_H
 #define ATTNI_CORE_H
 
@@ -14,11 +15,12 @@ struct attni_core {
     float *probabilities; /* [score batch, heads, queries, keys]; NULL: not wanted */
 };
 
-/* Floats of scratch that one task needs; false when that overflows. */
-bool attni_core_scratch(const attn_plan *plan, size_t *n_floats);
+/* Lay out the scratch of one task (plan->core_at); its bytes. False when that overflows. */
+bool attni_core_lay_out(attn_plan *plan, size_t *n_bytes);
 
-/* Independent tasks (a tile of queries of one head of one sample), and one of them. */
+/* Independent tasks (a tile of queries of one head of one sample), costly ones first, and one of
+ * them. scratch is aligned to 64. */
 size_t attni_core_n_tasks(const struct attni_core *core);
-void attni_core_run(const struct attni_core *core, size_t task, float *scratch);
+void attni_core_run(const struct attni_core *core, size_t task, void *scratch);
 
 #endif

@@ -7,13 +7,23 @@
 #include <inttypes.h>
 #include <string.h>
 
-bool attni_edges_bytes(const attn_plan *plan, size_t *starts_bytes, size_t *list_bytes)
+/* Keys that edges may point at. Without queries no edge is right, and keys without a sample may be
+ * any number at no cost to whoever sends them. */
+static size_t reachable_keys(const attn_plan *plan)
 {
-    size_t n_rows;
+    return plan->n_batch && plan->n_queries ? plan->n_keys : 0;
+}
+
+bool attni_edges_bytes(const attn_plan *plan, size_t bytes[4])
+{
+    size_t n_rows, n_keys;
     return attni_multiply(plan->n_batch, plan->n_queries, &n_rows) &&
            attni_add(n_rows, 1, &n_rows) &&
-           attni_multiply(n_rows, sizeof(size_t), starts_bytes) &&
-           attni_multiply(plan->n_edges, sizeof(struct attni_edge), list_bytes);
+           attni_multiply(n_rows, sizeof(size_t), &bytes[0]) &&
+           attni_multiply(plan->n_edges, sizeof(struct attni_edge), &bytes[1]) &&
+           attni_add(reachable_keys(plan), 1, &n_keys) &&
+           attni_multiply(n_keys, sizeof(size_t), &bytes[2]) &&
+           attni_multiply(plan->n_edges, sizeof(size_t), &bytes[3]);
 }
 
 /* Element i of an I32 or I64 tensor at any alignment. */
@@ -68,30 +78,49 @@ static size_t query_of(const attn_plan *plan, size_t row)
            (size_t)read_index(edges, 3 * row + 1);
 }
 
-/* A counting sort, so that edges of one query keep their order and sums their bits. */
+static size_t key_of(const attn_plan *plan, size_t row)
+{
+    return (size_t)read_index(&plan->inputs[ATTNI_EDGES], 3 * row + 2);
+}
+
+/* From counts in starts[1..n] to where each bucket begins. */
+static void accumulate(size_t *starts, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        starts[i + 1] += starts[i];
+    }
+}
+
+/* Two counting sorts, by key and then by query: linear in the edges, and stable, so that duplicates
+ * keep their order and sums their bits. Each places from the back, moving the end of a bucket down
+ * to its start. */
 enum attn_status attni_edges_sort(const attn_plan *plan, struct attni_edges *edges,
                                   struct attn_error *error)
 {
-    size_t n_rows = plan->n_batch * plan->n_queries;
+    size_t n_rows = plan->n_batch * plan->n_queries, n_keys = reachable_keys(plan);
     memset(edges->starts, 0, (n_rows + 1) * sizeof *edges->starts);
+    memset(edges->key_starts, 0, (n_keys + 1) * sizeof *edges->key_starts);
     for (size_t row = 0; row < plan->n_edges; row++) {
         enum attn_status status = check_edge(plan, row, error);
         if (status) {
             return status;
         }
         edges->starts[query_of(plan, row) + 1]++;
+        edges->key_starts[key_of(plan, row) + 1]++;
     }
-    for (size_t i = 0; i < n_rows; i++) {
-        edges->starts[i + 1] += edges->starts[i];
-    }
-    /* place from the back, moving each query's end down to its start: starts ends up shifted by
-     * one, which is where it has to be */
+    accumulate(edges->starts, n_rows);
+    accumulate(edges->key_starts, n_keys);
     for (size_t row = plan->n_edges; row-- > 0;) {
+        edges->by_key[--edges->key_starts[key_of(plan, row) + 1]] = row;
+    }
+    for (size_t i = plan->n_edges; i-- > 0;) {
+        size_t row = edges->by_key[i];
         size_t place = --edges->starts[query_of(plan, row) + 1];
         edges->list[place] = (struct attni_edge){
-            .key = (size_t)read_index(&plan->inputs[ATTNI_EDGES], 3 * row + 2),
+            .key = key_of(plan, row),
             .type = (size_t)read_index(&plan->inputs[ATTNI_EDGE_TYPES], row)};
     }
+    /* every start now stands one place too far on */
     memmove(edges->starts, edges->starts + 1, n_rows * sizeof *edges->starts);
     edges->starts[n_rows] = plan->n_edges;
     return ATTN_OK;

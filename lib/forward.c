@@ -48,7 +48,7 @@ struct projections {
 static size_t add_projection(struct projections *list, const struct attni_linear *linear,
                              const float *x, float *y, size_t n_rows)
 {
-    size_t n_tasks = n_rows / ATTNI_LINEAR_ROWS + (n_rows % ATTNI_LINEAR_ROWS != 0);
+    size_t n_tasks = attni_linear_n_tasks(linear, n_rows);
     list->items[list->n].linear = linear;
     list->items[list->n].x = x;
     list->items[list->n].y = y;
@@ -65,11 +65,8 @@ static void projection_task(void *argument, size_t task, size_t worker)
     while (task >= list->items[i].n_tasks) {
         task -= list->items[i++].n_tasks;
     }
-    const struct attni_linear *linear = list->items[i].linear;
-    size_t first = task * ATTNI_LINEAR_ROWS, left = list->items[i].n_rows - first;
-    attni_linear_apply(linear, left < ATTNI_LINEAR_ROWS ? left : ATTNI_LINEAR_ROWS,
-                       list->items[i].x + first * linear->n_in,
-                       list->items[i].y + first * linear->n_out);
+    attni_linear_run(list->items[i].linear, list->items[i].n_rows, list->items[i].x,
+                     list->items[i].y, task);
 }
 
 /* Rows of heads laid out [batch, length, heads * width] with row_floats a row. */
@@ -122,8 +119,12 @@ static enum attn_status sort_edges(struct forward *run, struct attn_error *error
     if (plan->n_edges == 0) {
         return ATTN_OK;
     }
-    run->core.edges.starts = (size_t *)(void *)(run->scratch + plan->edge_starts_at);
-    run->core.edges.list = (struct attni_edge *)(void *)(run->scratch + plan->edges_at);
+    void *parts[4];
+    for (size_t i = 0; i < 4; i++) {
+        parts[i] = run->scratch + plan->edges_at[i];
+    }
+    run->core.edges = (struct attni_edges){
+        .starts = parts[0], .list = parts[1], .key_starts = parts[2], .by_key = parts[3]};
     return attni_edges_sort(plan, &run->core.edges, error);
 }
 
@@ -131,8 +132,8 @@ static void core_task(void *argument, size_t task, size_t worker)
 {
     const struct forward *run = argument;
     const attn_plan *plan = run->plan;
-    unsigned char *own = run->scratch + plan->shared_bytes + worker * plan->worker_bytes;
-    attni_core_run(&run->core, task, (float *)(void *)own);
+    attni_core_run(&run->core, task,
+                   run->scratch + plan->shared_bytes + worker * plan->worker_bytes);
 }
 
 static void attend(struct forward *run)

@@ -6,9 +6,13 @@
 #include "status.h"
 #include "tensor.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Floats of a cache line, on which every parameter begins. */
+#define ALIGNMENT ((size_t)16)
 
 /* Where each parameter of a layer comes from and goes to. */
 struct layout {
@@ -84,6 +88,16 @@ static enum attn_status find_tensor(const struct attni_parameter *parameter,
     return ATTN_OK;
 }
 
+/* Floats that a parameter takes in the layer's memory; false when that overflows. */
+static bool count_floats(const struct attn_spec *spec,
+                         const struct attni_parameter *parameter, size_t *n)
+{
+    const struct attn_linear_spec *linear = parameter->linear;
+    return linear ? attni_linear_floats(linear->n_in, linear->n_out,
+                                        spec->weights_dtype == ATTN_STORE_BF16, n)
+                  : attni_count(parameter->shape, parameter->rank, n);
+}
+
 /* Find every parameter and give it a place. What is absent takes no memory, so that the sum is
  * bounded by what the file really holds. */
 static enum attn_status lay_out(const struct attn_spec *spec, const attn_weights *weights,
@@ -107,9 +121,10 @@ static enum attn_status lay_out(const struct attn_spec *spec, const attn_weights
         if (!layout->tensors[i]) {
             continue;
         }
-        if (!attni_count(parameter->shape, parameter->rank, &count) ||
-            !attni_add(count, 15, &count) ||
-            !attni_add(layout->n_floats, count / 16 * 16, &layout->n_floats) ||
+        if (!count_floats(spec, parameter, &count) ||
+            !attni_add(count, ALIGNMENT - 1, &count) ||
+            !attni_add(layout->n_floats, count / ALIGNMENT * ALIGNMENT,
+                       &layout->n_floats) ||
             !attni_multiply(layout->n_floats, sizeof(float), &bytes)) {
             return attni_fail(error, ATTN_TOO_LARGE, parameter->name,
                               "parameter '%s': %s is too large", parameter->name,
@@ -144,6 +159,38 @@ static enum attn_status convert(const struct attni_parameter *parameter,
     return ATTN_OK;
 }
 
+/* A projection, but for where its parameters are. */
+static struct attni_linear linear_of(const struct attn_spec *spec,
+                                     const struct attn_linear_spec *linear)
+{
+    return (struct attni_linear){.n_in = linear->n_in,
+                                 .n_out = linear->n_out,
+                                 .in_out = linear->in_out,
+                                 .bf16 = spec->weights_dtype == ATTN_STORE_BF16};
+}
+
+/* Convert a parameter into the layer's memory; a projection's weight is laid out for the kernels. */
+static enum attn_status load(const struct attn_spec *spec,
+                             const struct attni_parameter *parameter,
+                             const struct attn_tensor *tensor, float *out,
+                             struct attn_error *error)
+{
+    if (!parameter->linear) {
+        return convert(parameter, tensor, out, error);
+    }
+    struct attni_linear linear = linear_of(spec, parameter->linear);
+    float *plain = calloc(linear.n_in * linear.n_out, sizeof *plain);
+    if (!plain) {
+        return attni_fail_memory(error);
+    }
+    enum attn_status status = convert(parameter, tensor, plain, error);
+    if (status == ATTN_OK) {
+        attni_linear_store(&linear, plain, out);
+    }
+    free(plain);
+    return status;
+}
+
 /* The loaded parameter of that name, or NULL where the spec or the file has none. */
 static const float *loaded(const attn_layer *layer, const struct layout *layout,
                            const char *prefix, const char *suffix)
@@ -152,7 +199,7 @@ static const float *loaded(const attn_layer *layer, const struct layout *layout,
     snprintf(name, sizeof name, "%s%s", prefix, suffix);
     for (size_t i = 0; name[0] && i < layout->n; i++) {
         if (layout->tensors[i] && strcmp(layout->parameters[i].name, name) == 0) {
-            return layer->memory + layout->offsets[i];
+            return layer->parameters + layout->offsets[i];
         }
     }
     return NULL;
@@ -162,11 +209,10 @@ static struct attni_linear bind_linear(const attn_layer *layer,
                                        const struct layout *layout,
                                        const struct attn_linear_spec *spec)
 {
-    return (struct attni_linear){.weight = loaded(layer, layout, spec->weight, ""),
-                                 .bias = loaded(layer, layout, spec->bias, ""),
-                                 .n_in = spec->n_in,
-                                 .n_out = spec->n_out,
-                                 .in_out = spec->in_out};
+    struct attni_linear linear = linear_of(&layer->spec, spec);
+    linear.weight = loaded(layer, layout, spec->weight, "");
+    linear.bias = loaded(layer, layout, spec->bias, "");
+    return linear;
 }
 
 static struct attni_post bind_post(const attn_layer *layer, const struct layout *layout,
@@ -212,16 +258,17 @@ enum attn_status attn_layer_create(const struct attn_spec *spec,
     }
     created->spec = *spec;
     created->n_floats = layout.n_floats;
-    /* never of size 0: no parameter that is present may be a NULL pointer */
-    created->memory = calloc(layout.n_floats + 1, sizeof(float));
+    created->memory = calloc(layout.n_floats + ALIGNMENT, sizeof(float));
     if (!created->memory) {
         status = attni_fail_memory(error);
         goto out;
     }
+    size_t misaligned = (uintptr_t)created->memory / sizeof(float) % ALIGNMENT;
+    created->parameters = created->memory + (ALIGNMENT - misaligned);
     for (size_t i = 0; i < layout.n && status == ATTN_OK; i++) {
         if (layout.tensors[i]) {
-            status = convert(&layout.parameters[i], layout.tensors[i],
-                             created->memory + layout.offsets[i], error);
+            status = load(spec, &layout.parameters[i], layout.tensors[i],
+                          created->parameters + layout.offsets[i], error);
         }
     }
     if (status) {

@@ -1,6 +1,7 @@
 /* mask.c - fit masks to scores by the spec's rule, and apply them. Pure functions, any thread. */
 #include "mask.h"
 
+#include "kernels/kernels.h"
 #include "status.h"
 #include "tensor.h"
 
@@ -79,9 +80,11 @@ enum attn_status attni_mask_fit(const struct attn_mask_spec *spec,
 void attni_mask_apply(const struct attni_mask *mask, const unsigned char *at,
                       size_t key_stride, float *scores, size_t n)
 {
-    for (size_t j = 0; j < n; j++) {
-        if ((at[j * key_stride] != 0) != mask->true_keeps) {
-            scores[j] = -INFINITY;
-        }
+    if (key_stride == 1) {
+        attni_kernels()->block_f32(n, at, mask->true_keeps, scores);
+        return;
+    }
+    for (size_t j = 0; j < n && (at[0] != 0) != mask->true_keeps; j++) {
+        scores[j] = -INFINITY;
     }
 }

@@ -19,7 +19,8 @@ enum attn_status attni_mask_fit(const struct attn_mask_spec *spec,
                                 const size_t sizes[ATTNI_N_AXES], struct attni_mask *mask,
                                 struct attn_error *error) ATTN_MUST_CHECK;
 
-/* Set scores[j] = -inf for each blocked key j < n; at: the mask's first element for this row. */
+/* Set scores[j] = -inf for each blocked key j < n; at: the mask's first element for this row;
+ * key_stride: 1, or 0 where that one serves all keys. */
 void attni_mask_apply(const struct attni_mask *mask, const unsigned char *at,
                       size_t key_stride, float *scores, size_t n);
 

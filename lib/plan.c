@@ -259,16 +259,16 @@ static enum attn_status lay_out(attn_plan *plan, struct attn_error *error)
         lay_out_rows(plan, &cursor);
     }
     if (plan->n_edges) {
-        size_t starts_bytes = 0, list_bytes = 0;
-        cursor.overflow =
-            cursor.overflow || !attni_edges_bytes(plan, &starts_bytes, &list_bytes);
-        plan->edge_starts_at = take_bytes(&cursor, starts_bytes);
-        plan->edges_at = take_bytes(&cursor, list_bytes);
+        size_t bytes[4] = {0};
+        cursor.overflow = cursor.overflow || !attni_edges_bytes(plan, bytes);
+        for (size_t i = 0; i < 4; i++) {
+            plan->edges_at[i] = take_bytes(&cursor, bytes[i]);
+        }
     }
     plan->shared_bytes = cursor.bytes;
-    size_t n_floats = 0;
-    struct cursor worker = {0, work && !attni_core_scratch(plan, &n_floats)};
-    take_floats(&worker, n_floats, 1, 1);
+    size_t worker_bytes = 0;
+    struct cursor worker = {0, work && !attni_core_lay_out(plan, &worker_bytes)};
+    take_bytes(&worker, worker_bytes);
     plan->worker_bytes = worker.bytes;
     if (cursor.overflow || worker.overflow) {
         return attni_fail(error, ATTN_TOO_LARGE, plan->layer->spec.query,

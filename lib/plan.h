@@ -7,8 +7,8 @@
 #include "mask.h"
 #include "spec.h"
 
-/* Queries whose scores a task holds at once. */
-#define ATTNI_TILE 16
+/* Parts of the core's scratch. */
+#define ATTNI_CORE_PARTS 6
 
 /* Where rows [batch, length, heads, head width] are; strides in floats, 0 where one batch entry
  * serves all. */
@@ -55,9 +55,10 @@ struct attn_plan {
     size_t main_output, attention_output; /* index into outputs; n_outputs: not wanted */
 
     /* Scratch, in bytes from its start; each part is aligned to 64. */
-    size_t query_at, key_at, value_at, context_at, edge_starts_at, edges_at;
-    size_t shared_bytes; /* before the workers' parts */
-    size_t worker_bytes; /* each */
+    size_t query_at, key_at, value_at, context_at, edges_at[4];
+    size_t shared_bytes;              /* before the workers' parts */
+    size_t worker_bytes;              /* each */
+    size_t core_at[ATTNI_CORE_PARTS]; /* within a worker's part */
 };
 
 /* Which of query, key and value (0, 1, 2) a projection makes from its own input. */

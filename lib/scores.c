@@ -10,6 +10,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Queries of one task. */
+#define TILE ((size_t)16)
+
 /* The leading axes of one input, right-aligned in `rank` axes: strides in elements, 0 where the
  * axis is missing or 1. inner: elements of the two last axes together. */
 static void leading_strides(const struct attn_tensor *tensor, size_t n_inner_axes,
@@ -139,7 +142,7 @@ enum attn_status attni_scores_check(attn_plan *plan, struct attn_tensor *output,
 
 static size_t n_tiles(const attn_plan *plan)
 {
-    return plan->n_queries / ATTNI_TILE + (plan->n_queries % ATTNI_TILE != 0);
+    return plan->n_queries / TILE + (plan->n_queries % TILE != 0);
 }
 
 size_t attni_scores_n_tasks(const attn_plan *plan)
@@ -169,15 +172,15 @@ void attni_scores_run(const attn_plan *plan, float *out, size_t task)
     const struct attni_kernels *kernels = attni_kernels();
     const float *query = plan->inputs[ATTNI_QUERY].data,
                 *key = plan->inputs[ATTNI_KEY].data;
-    size_t entry = task / n_tiles(plan), first = task % n_tiles(plan) * ATTNI_TILE;
+    size_t entry = task / n_tiles(plan), first = task % n_tiles(plan) * TILE;
     size_t left = plan->n_queries - first, width = plan->head_width,
            n_keys = plan->n_keys;
-    size_t n = left < ATTNI_TILE ? left : ATTNI_TILE;
+    size_t n = left < TILE ? left : TILE;
     float *scores = out + (entry * plan->n_queries + first) * n_keys;
-    kernels->scores_f32(n, n_keys, width, plan->scale,
-                        query + offset_of(free, free->query, entry) + first * width,
-                        width, key + offset_of(free, free->key, entry), width, scores,
-                        n_keys);
+    kernels->scores_f32(
+        n, n_keys, width, query + offset_of(free, free->query, entry) + first * width,
+        width, key + offset_of(free, free->key, entry), width, scores, n_keys);
+    kernels->scale_f32(n * n_keys, plan->scale, scores);
     if (plan->layer->spec.clip) {
         kernels->clip_f32(n * n_keys, (float)plan->layer->spec.clip_value, scores);
     }

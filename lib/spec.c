@@ -30,7 +30,8 @@ static void add_linear(struct list *list, const struct attn_linear_spec *linear)
         return;
     }
     add(list, linear->weight, 2, linear->in_out ? linear->n_in : linear->n_out,
-        linear->in_out ? linear->n_out : linear->n_in);
+        linear->in_out ? linear->n_out : linear->n_in)
+        ->linear = linear;
     if (linear->bias[0]) {
         add(list, linear->bias, 1, linear->n_out, 0)->optional = linear->bias_optional;
     }

@@ -12,7 +12,8 @@ struct attni_parameter {
     char name[ATTN_NAME_SIZE];
     size_t rank;
     size_t shape[2];
-    bool optional; /* absent: the value that changes nothing */
+    bool optional;                         /* absent: the value that changes nothing */
+    const struct attn_linear_spec *linear; /* whose weight this is; NULL: nobody's */
 };
 
 #define ATTNI_MAX_PARAMETERS 20

@@ -1,13 +1,18 @@
 /* ref.c - the kernels in plain C: what every other table must agree with. Pure functions. */
 #include "kernels.h"
 
+#include "bf16.h"
+
 #include <math.h>
+#include <string.h>
+
+#define PANEL 8
 
 /* Partial sums of a product, so that the compiler may keep them in one vector register without
  * being allowed to reorder float additions. */
-#define LANES 16
+#define LANES 8
 
-static float dot(size_t n, const float *a, const float *b)
+static float dot_f32(size_t n, const float *a, const float *b)
 {
     float lanes[LANES] = {0};
     size_t d = 0;
@@ -27,15 +32,106 @@ static float dot(size_t n, const float *a, const float *b)
     return lanes[0];
 }
 
-static void scores_f32(size_t n_queries, size_t n_keys, size_t width, float scale,
-                       const float *query, size_t query_stride, const float *key,
-                       size_t key_stride, float *scores, size_t score_stride)
+static void gemm_f32(const struct attni_gemm *g)
+{
+    for (size_t i = 0; i < g->m; i++) {
+        for (size_t j = 0; j < g->n; j += PANEL) {
+            size_t n = g->n - j < PANEL ? g->n - j : PANEL;
+            const float *b = g->b + j / PANEL * g->panel_stride;
+            float *c = g->c + i * g->c_stride + j;
+            for (size_t l = 0; l < n; l++) {
+                c[l] = g->accumulate ? c[l] : g->bias ? g->bias[j + l] : 0;
+            }
+            for (size_t d = 0; d < g->k; d++) {
+                for (size_t l = 0; l < n; l++) {
+                    c[l] += g->a[i * g->a_stride + d] * b[d * PANEL + l];
+                }
+            }
+        }
+    }
+}
+
+/* Element `half` of the pair that a float stands for. */
+static float of_pair(const float *pair, size_t half)
+{
+    uint16_t halves[2];
+    memcpy(halves, pair, sizeof halves);
+    return attni_bf16_to_f32(halves[half]);
+}
+
+static void gemm_bf16(const struct attni_gemm *g)
+{
+    for (size_t i = 0; i < g->m; i++) {
+        for (size_t j = 0; j < g->n; j++) {
+            const float *b = g->b + j / PANEL * g->panel_stride + j % PANEL;
+            float *c = g->c + i * g->c_stride + j;
+            float sum = g->accumulate ? *c : g->bias ? g->bias[j] : 0;
+            for (size_t d = 0; d < 2 * g->k; d++) {
+                sum += of_pair(g->a + i * g->a_stride + d / 2, d % 2) *
+                       of_pair(b + d / 2 * PANEL, d % 2);
+            }
+            *c = sum;
+        }
+    }
+}
+
+static void round_pairs_bf16(size_t n, const float *x, float *pairs)
+{
+    for (size_t d = 0; d < n; d += 2) {
+        const uint16_t pair[2] = {attni_bf16(x[d]), d + 1 < n ? attni_bf16(x[d + 1]) : 0};
+        memcpy(&pairs[d / 2], pair, sizeof pair);
+    }
+}
+
+static void pack_columns_f32(size_t n, size_t width, const float *rows, size_t stride,
+                             float *panel)
+{
+    for (size_t d = 0; d < width; d++) {
+        for (size_t j = 0; j < PANEL; j++) {
+            panel[d * PANEL + j] = j < n ? rows[j * stride + d] : 0;
+        }
+    }
+}
+
+static bool pack_rows_f32(size_t n, size_t width, const float *rows, size_t stride,
+                          float *panels, size_t panel_stride)
+{
+    bool finite = true;
+    for (size_t d = 0; d < (width + PANEL - 1) / PANEL * PANEL; d++) {
+        for (size_t j = 0; j < n; j++) {
+            float x = d < width ? rows[j * stride + d] : 0;
+            panels[d / PANEL * panel_stride + j * PANEL + d % PANEL] = x;
+            finite = finite && isfinite(x);
+        }
+    }
+    return finite;
+}
+
+static void scores_f32(size_t n_queries, size_t n_keys, size_t width, const float *query,
+                       size_t query_stride, const float *key, size_t key_stride,
+                       float *scores, size_t score_stride)
 {
     for (size_t j = 0; j < n_keys; j++) {
         for (size_t i = 0; i < n_queries; i++) {
             scores[i * score_stride + j] =
-                scale * dot(width, query + i * query_stride, key + j * key_stride);
+                dot_f32(width, query + i * query_stride, key + j * key_stride);
         }
+    }
+}
+
+static float sum_f32(size_t n, const float *a)
+{
+    double sum = 0;
+    for (size_t d = 0; d < n; d++) {
+        sum += (double)a[d];
+    }
+    return (float)sum;
+}
+
+static void block_f32(size_t n, const unsigned char *mask, bool true_keeps, float *row)
+{
+    for (size_t j = 0; j < n; j++) {
+        row[j] = (mask[j] != 0) != true_keeps ? -INFINITY : row[j];
     }
 }
 
@@ -46,41 +142,65 @@ static void clip_f32(size_t n, float clip, float *row)
     }
 }
 
-static bool softmax_f32(size_t n, float *row)
+static void scale_f32(size_t n, float factor, float *row)
 {
-    float max = -INFINITY;
     for (size_t j = 0; j < n; j++) {
-        if (row[j] > max || isnan(row[j])) {
-            max = row[j]; /* once NaN, nothing is greater */
-        }
+        row[j] *= factor;
     }
-    if (max == -INFINITY) {
-        return false;
-    }
-    double sum = 0;
+}
+
+/* 0 where the value is below the smallest normal float. */
+static float exponential(float x)
+{
+    return x < -87.33654f ? 0 : expf(x);
+}
+
+static float softmax_row(size_t n, float scale, float *row, float *max, float *sum)
+{
+    float before = *max, now = before;
+    bool nan = false;
     for (size_t j = 0; j < n; j++) {
-        row[j] = expf(row[j] - max);
-        sum += (double)row[j];
+        now = scale * row[j] > now ? scale * row[j] : now;
+        nan = nan || isnan(row[j]);
     }
-    float inverse = (float)(1 / sum);
+    for (size_t j = n; j % LANES != 0; j++) {
+        row[j] = 0;
+    }
+    if (nan) {
+        *sum = NAN;
+    }
+    double total = 0;
     for (size_t j = 0; j < n; j++) {
-        row[j] *= inverse;
+        row[j] = now == -INFINITY ? 0 : exponential(scale * row[j] - now);
+        total += (double)row[j];
     }
-    return true;
+    float factor = before == now || before == -INFINITY ? 1 : expf(before - now);
+    *max = now;
+    *sum = (float)((double)*sum * (double)factor + total);
+    return factor;
+}
+
+static void softmax_step_f32(size_t n_rows, const size_t *n, float scale, float *rows,
+                             size_t stride, float *max, float *sum, float *factor)
+{
+    for (size_t i = 0; i < n_rows; i++) {
+        factor[i] = softmax_row(n[i], scale, rows + i * stride, &max[i], &sum[i]);
+    }
+}
+
+static void exponential_f32(size_t n, float scale, float shift, float factor, float *row)
+{
+    for (size_t j = 0; j < n; j++) {
+        row[j] = factor * exponential(scale * row[j] - shift);
+    }
 }
 
 static void weighted_sum_f32(size_t n, size_t width, const float *weight,
                              const float *value, size_t value_stride, float *out)
 {
-    for (size_t d = 0; d < width; d++) {
-        out[d] = 0;
-    }
     for (size_t j = 0; j < n; j++) {
-        if (weight[j] == 0) {
-            continue;
-        }
         const float *row = value + j * value_stride;
-        for (size_t d = 0; d < width; d++) {
+        for (size_t d = 0; weight[j] != 0 && d < width; d++) {
             out[d] += weight[j] * row[d];
         }
     }
@@ -88,8 +208,22 @@ static void weighted_sum_f32(size_t n, size_t width, const float *weight,
 
 const struct attni_kernels attni_kernels_ref = {
     .name = "ref",
+    .packs = false,
+    .n_lanes = LANES,
+    .n_panel = PANEL,
+    .n_rows = 1,
+    .gemm_f32 = gemm_f32,
+    .gemm_bf16 = gemm_bf16,
+    .round_pairs_bf16 = round_pairs_bf16,
+    .pack_columns_f32 = pack_columns_f32,
+    .pack_rows_f32 = pack_rows_f32,
     .scores_f32 = scores_f32,
+    .dot_f32 = dot_f32,
+    .sum_f32 = sum_f32,
+    .block_f32 = block_f32,
     .clip_f32 = clip_f32,
-    .softmax_f32 = softmax_f32,
+    .scale_f32 = scale_f32,
+    .softmax_step_f32 = softmax_step_f32,
+    .exponential_f32 = exponential_f32,
     .weighted_sum_f32 = weighted_sum_f32,
 };

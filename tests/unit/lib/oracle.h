@@ -89,6 +89,7 @@ struct oracle {
     double *attention; /* out: [batch, heads, queries, keys] */
 };
 
+/* What an edge adds to the score of a query and a key of one sample. */
 static inline double oracle_edge_score(const struct oracle *o, size_t e, size_t head,
                                        const double *key)
 {
@@ -114,18 +115,26 @@ static inline double oracle_score(const struct oracle *o, size_t b, size_t h, si
     if (o->clips) {
         score = o->clip * tanh(score);
     }
-    for (size_t e = 0; e < o->n_edges; e++) {
-        if (o->edges[3 * e] == (int64_t)b && o->edges[3 * e + 1] == (int64_t)i &&
-            o->edges[3 * e + 2] == (int64_t)j) {
-            score += oracle_edge_score(o, e, h, key);
-        }
-    }
     if (o->kq) {
         score += o->kq[((b * o->n_queries + i) * o->n_keys + j) * o->n_heads + h];
     }
     size_t at = ((b * o->n_heads + h) * o->n_queries + i) * o->n_keys + j;
     bool blocked = (o->blocked && o->blocked[at]) || (o->causal && j > i);
     return blocked ? -(double)INFINITY : score;
+}
+
+/* Edges add to what is not blocked; the order of sums does not matter here. */
+static inline void oracle_add_edges(const struct oracle *o, size_t b, size_t h, size_t i,
+                                    double *row)
+{
+    for (size_t e = 0; e < o->n_edges; e++) {
+        size_t j = (size_t)o->edges[3 * e + 2];
+        if (o->edges[3 * e] == (int64_t)b && o->edges[3 * e + 1] == (int64_t)i &&
+            row[j] != -(double)INFINITY) {
+            row[j] += oracle_edge_score(
+                o, e, h, o->key + ((b * o->n_keys + j) * o->n_heads + h) * o->width);
+        }
+    }
 }
 
 /* Softmax in place; a row of -inf alone becomes zeros or NaN. */
@@ -195,6 +204,7 @@ static inline void oracle_attend(struct pool *pool, struct oracle *o)
                 for (size_t j = 0; j < o->n_keys; j++) {
                     row[j] = oracle_score(o, b, h, i, j);
                 }
+                oracle_add_edges(o, b, h, i, row);
                 oracle_softmax(row, o->n_keys, o->empty_nan);
                 oracle_values(o, b, h, i);
             }
@@ -261,7 +271,7 @@ static inline void oracle_batch_norm(double *x, size_t n_samples, size_t length,
 /* Softmax along axis 0, 1 or 2 of [samples, length, width]. */
 static inline void oracle_softmax_axis(double *x, const size_t shape[3], int axis)
 {
-    double row[256];
+    double row[512];
     size_t stride = axis == 0 ? shape[1] * shape[2] : axis == 1 ? shape[2] : 1;
     size_t n = shape[axis], n_all = shape[0] * shape[1] * shape[2];
     for (size_t i = 0; i < n_all; i++) {

@@ -79,9 +79,11 @@ static inline struct zone make_zone(size_t n_bytes, size_t shift)
 
 static inline void close_zone(struct zone *zone)
 {
+    bool intact = true;
     for (size_t i = 0; i < GUARD_BYTES; i++) {
-        ck_assert(zone->base[i] == 0xff && zone->data[zone->n_bytes + i] == 0xff);
+        intact = intact && zone->base[i] == 0xff && zone->data[zone->n_bytes + i] == 0xff;
     }
+    ck_assert(intact);
     free(zone->base);
 }
 

@@ -170,6 +170,38 @@ START_TEST(empty_axes_with_projections)
 }
 END_TEST
 
+/* An edge that cannot be right costs no memory for keys that nobody sent. */
+START_TEST(edges_without_queries)
+{
+    static const char *const both[] = {"attention", "output"};
+    struct made made = make("relational_mha", RELATIONAL_3_5_2_7);
+    struct written written;
+    read_written(&written,
+                 "queries F32 0 4 3 5; keys F32 0 " HUGE_AXIS
+                 " 3 5; values F32 0 " HUGE_AXIS " 3 2; edges I64 1 3; edge_types I32 1");
+    const int64_t edge[3] = {0};
+    for (size_t i = 0; i < written.n; i++) {
+        size_t n = count_of(&written.inputs[i].tensor);
+        written.inputs[i].tensor.data = n ? edge : NULL;
+    }
+    attn_plan *plan = NULL;
+    struct attn_error error = {0};
+    ck_assert_int_eq(
+        attn_plan_create(made.layer, written.inputs, written.n, both, 2, &plan, &error),
+        ATTN_OK);
+    size_t n_bytes = 0;
+    ck_assert_int_eq(attn_plan_scratch(plan, 1, &n_bytes), ATTN_OK);
+    ck_assert_uint_le(n_bytes, 4096);
+    void *scratch = need_memory(n_bytes);
+    float nothing, *memory[] = {&nothing, &nothing};
+    ck_assert_int_eq(attn_forward(plan, memory, scratch, NULL, &error), ATTN_RANGE);
+    ck_assert_str_eq(error.field, "edges");
+    free(scratch);
+    attn_plan_free(plan);
+    made_free(&made);
+}
+END_TEST
+
 /* ---- scratch ------------------------------------------------------------------------------- */
 
 START_TEST(scratch)
@@ -204,6 +236,7 @@ int main(void)
     tcase_add_test(tcase, too_large);
     tcase_add_test(tcase, empty_axes);
     tcase_add_test(tcase, empty_axes_with_projections);
+    tcase_add_test(tcase, edges_without_queries);
     tcase_add_test(tcase, scratch);
     suite_add_tcase(suite, tcase);
     return support_run(suite);

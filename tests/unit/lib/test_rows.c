@@ -4,8 +4,11 @@
 
 /* ---- a layer whose output is its values ------------------------------------------------------- */
 
-#define N_KEYS 5
 #define WIDTH 2
+
+/* Queries and keys: few and many, one tile of either and several. */
+static const size_t row_sizes[][2] = {{2, 5},     {4, 15},    {5, 16},    {6, 17},
+                                      {111, 128}, {112, 127}, {113, 129}, {225, 257}};
 
 /* routing_mha of one head whose output projection is the identity; scores of a query of ones are the
  * keys' sums over sqrt(2). */
@@ -28,30 +31,46 @@ static attn_layer *identity_layer(enum attn_empty_rows empty_rows)
     return layer;
 }
 
-/* Two queries of ones, keys of zeros, values of ones, nothing blocked. */
+/* Queries of ones, keys of zeros, values of ones, nothing blocked. */
 struct rows {
+    size_t n_queries, n_keys;
+    size_t spot; /* a key that is neither the first nor the last */
     struct call call;
     float *query, *key, *value;
-    unsigned char *mask; /* [2, N_KEYS] */
+    unsigned char *mask; /* [queries, keys] */
     struct results results;
     const float *attention, *out;
 };
 
-static struct rows make_rows(void)
+static struct rows make_rows(size_t size)
 {
-    struct rows rows = {0};
-    const size_t two[] = {1, 2, WIDTH}, keys[] = {1, N_KEYS, WIDTH}, mask[] = {2, N_KEYS};
-    rows.query = call_add(&rows.call, "query", ATTN_F32, 3, two);
+    struct rows rows = {.n_queries = row_sizes[size][0], .n_keys = row_sizes[size][1]};
+    const size_t queries[] = {1, rows.n_queries, WIDTH}, keys[] = {1, rows.n_keys, WIDTH};
+    rows.spot = rows.n_keys * 2 / 3;
+    rows.query = call_add(&rows.call, "query", ATTN_F32, 3, queries);
     rows.key = call_add(&rows.call, "key", ATTN_F32, 3, keys);
     rows.value = call_add(&rows.call, "value", ATTN_F32, 3, keys);
-    rows.mask = call_add(&rows.call, "mask", ATTN_BOOL, 2, mask);
-    for (size_t i = 0; i < 2 * WIDTH; i++) {
+    for (size_t i = 0; i < rows.n_queries * WIDTH; i++) {
         rows.query[i] = 1;
     }
-    for (size_t i = 0; i < N_KEYS * WIDTH; i++) {
+    for (size_t i = 0; i < rows.n_keys * WIDTH; i++) {
         rows.value[i] = 1;
     }
     return rows;
+}
+
+static void add_mask(struct rows *rows)
+{
+    const size_t shape[] = {rows->n_queries, rows->n_keys};
+    rows->mask = call_add(&rows->call, "mask", ATTN_BOOL, 2, shape);
+}
+
+/* Block a key for the queries from `first` on. */
+static void block_key(struct rows *rows, size_t first, size_t key)
+{
+    for (size_t i = first; i < rows->n_queries; i++) {
+        rows->mask[i * rows->n_keys + key] = 1;
+    }
 }
 
 static void run_rows(struct rows *rows, enum attn_empty_rows empty_rows)
@@ -71,24 +90,57 @@ static void rows_free(struct rows *rows)
     call_free(&rows->call);
 }
 
+/* Shares are sums of up to 257 floats: right to 1e-6. */
 static void all_equal(const float *x, size_t n, float expected)
 {
     for (size_t i = 0; i < n; i++) {
-        ck_assert_msg(isnan(expected) ? isnan(x[i]) : fabsf(x[i] - expected) < 1e-6f,
-                      "at %zu: expected %g, got %g", i, (double)expected, (double)x[i]);
+        if (!(isnan(expected) ? isnan(x[i]) : fabsf(x[i] - expected) < 1e-6f)) {
+            ck_abort_msg("at %zu: expected %g, got %g", i, (double)expected,
+                         (double)x[i]);
+        }
     }
 }
 
+/* The first row and the last have every key blocked. */
 START_TEST(blocked_row)
 {
     for (int nan = 0; nan < 2; nan++) {
-        struct rows rows = make_rows();
-        memset(rows.mask, 1, N_KEYS);
+        struct rows rows = make_rows((size_t)_i);
+        size_t n_keys = rows.n_keys, last = rows.n_queries - 1;
+        add_mask(&rows);
+        memset(rows.mask, 1, n_keys);
+        memset(rows.mask + last * n_keys, 1, n_keys);
         run_rows(&rows, nan ? ATTN_EMPTY_NAN : ATTN_EMPTY_ZERO);
-        all_equal(rows.attention, N_KEYS, nan ? NAN : 0);
+        all_equal(rows.attention, n_keys, nan ? NAN : 0);
         all_equal(rows.out, WIDTH, nan ? NAN : 0);
-        all_equal(rows.attention + N_KEYS, N_KEYS, 1.0f / N_KEYS);
-        all_equal(rows.out + WIDTH, WIDTH, 1);
+        all_equal(rows.attention + n_keys, (last - 1) * n_keys, 1 / (float)n_keys);
+        all_equal(rows.out + WIDTH, (last - 1) * WIDTH, 1);
+        all_equal(rows.attention + last * n_keys, n_keys, nan ? NAN : 0);
+        all_equal(rows.out + last * WIDTH, WIDTH, nan ? NAN : 0);
+        rows_free(&rows);
+    }
+}
+END_TEST
+
+/* All keys blocked but one, wherever it is: whole tiles of blocked keys before it and behind. */
+START_TEST(one_open_key)
+{
+    for (size_t open = 0; open < row_sizes[_i][1]; open += 1 + open / 3) {
+        struct rows rows = make_rows((size_t)_i);
+        add_mask(&rows);
+        memset(rows.mask, 1, rows.n_queries * rows.n_keys);
+        for (size_t i = 0; i < rows.n_queries; i++) {
+            rows.mask[i * rows.n_keys + open] = 0;
+        }
+        rows.value[open * WIDTH] = 7;
+        run_rows(&rows, ATTN_EMPTY_NAN);
+        for (size_t i = 0; i < rows.n_queries; i++) {
+            const float *row = rows.attention + i * rows.n_keys;
+            all_equal(row, open, 0);
+            all_equal(row + open, 1, 1);
+            all_equal(row + open + 1, rows.n_keys - open - 1, 0);
+            all_equal(rows.out + i * WIDTH, 1, 7);
+        }
         rows_free(&rows);
     }
 }
@@ -99,108 +151,159 @@ START_TEST(garbage_in_blocked_keys)
 {
     static const float garbage[] = {NAN, INFINITY, -INFINITY};
     for (size_t k = 0; k < COUNT(garbage); k++) {
-        struct rows rows = make_rows();
+        struct rows rows = make_rows((size_t)_i);
+        add_mask(&rows);
         for (size_t d = 0; d < WIDTH; d++) {
-            rows.key[3 * WIDTH + d] = garbage[k];
-            rows.value[3 * WIDTH + d] = garbage[(k + d) % 3];
+            rows.key[rows.spot * WIDTH + d] = garbage[k];
+            rows.value[rows.spot * WIDTH + d] = garbage[(k + d) % 3];
         }
-        rows.mask[3] = rows.mask[N_KEYS + 3] = 1;
+        block_key(&rows, 0, rows.spot);
         run_rows(&rows, ATTN_EMPTY_NAN);
-        ck_assert_float_eq(rows.attention[3], 0);
-        all_equal(rows.attention, 3, 0.25f);
-        all_equal(rows.out, 2 * WIDTH, 1);
+        for (size_t i = 0; i < rows.n_queries; i++) {
+            const float *row = rows.attention + i * rows.n_keys;
+            ck_assert_float_eq(row[rows.spot], 0);
+            all_equal(row, rows.spot, 1 / (float)(rows.n_keys - 1));
+        }
+        all_equal(rows.out, rows.n_queries * WIDTH, 1);
         rows_free(&rows);
     }
 }
 END_TEST
 
-/* An open key counts: NaN in its score makes the row NaN, blocked keys and all. */
+/* An open key counts: NaN in its score makes the row NaN, blocked keys and all. The bits of a NaN do
+ * not matter. */
 START_TEST(nan_in_open_keys)
 {
-    struct rows rows = make_rows();
-    rows.key[2 * WIDTH] = NAN;
-    rows.mask[4] = 1;
-    rows.mask[N_KEYS + 2] = 1; /* the second query does not see it */
-    run_rows(&rows, ATTN_EMPTY_ZERO);
-    all_equal(rows.attention, N_KEYS, NAN);
-    all_equal(rows.out, WIDTH, NAN);
-    all_equal(rows.out + WIDTH, WIDTH, 1);
-    rows_free(&rows);
+    static const uint32_t bits[] = {0x7fc00000, 0x7fc00001, 0xffc00155, 0x7f800001};
+    for (size_t k = 0; k < COUNT(bits); k++) {
+        struct rows rows = make_rows((size_t)_i);
+        add_mask(&rows);
+        memcpy(&rows.key[rows.spot * WIDTH], &bits[k], sizeof bits[k]);
+        rows.mask[rows.n_keys - 1] = 1;
+        block_key(&rows, 1, rows.spot); /* the other queries do not see it */
+        run_rows(&rows, ATTN_EMPTY_ZERO);
+        all_equal(rows.attention, rows.n_keys, NAN);
+        all_equal(rows.out, WIDTH, NAN);
+        all_equal(rows.out + WIDTH, (rows.n_queries - 1) * WIDTH, 1);
+        rows_free(&rows);
 
-    rows = make_rows();
-    rows.value[2 * WIDTH] = NAN;
-    run_rows(&rows, ATTN_EMPTY_ZERO);
-    all_equal(rows.attention, 2 * N_KEYS, 1.0f / N_KEYS);
-    ck_assert(isnan(rows.out[0]) && isnan(rows.out[WIDTH]));
-    rows_free(&rows);
+        rows = make_rows((size_t)_i);
+        memcpy(&rows.value[rows.spot * WIDTH], &bits[k], sizeof bits[k]);
+        run_rows(&rows, ATTN_EMPTY_ZERO);
+        all_equal(rows.attention, rows.n_queries * rows.n_keys, 1 / (float)rows.n_keys);
+        for (size_t i = 0; i < rows.n_queries; i++) {
+            ck_assert(isnan(rows.out[i * WIDTH]));
+        }
+        rows_free(&rows);
+    }
 }
 END_TEST
 
 /* Scores that are -inf by themselves are as good as blocked; +inf has no share that is a number. */
 START_TEST(infinite_scores)
 {
-    struct rows rows = make_rows();
-    for (size_t j = 0; j < N_KEYS * WIDTH; j++) {
+    struct rows rows = make_rows((size_t)_i);
+    for (size_t j = 0; j < rows.n_keys * WIDTH; j++) {
         rows.key[j] = -INFINITY;
     }
     run_rows(&rows, ATTN_EMPTY_ZERO);
-    all_equal(rows.attention, 2 * N_KEYS, 0);
-    all_equal(rows.out, 2 * WIDTH, 0);
+    all_equal(rows.attention, rows.n_queries * rows.n_keys, 0);
+    all_equal(rows.out, rows.n_queries * WIDTH, 0);
     rows_free(&rows);
-    rows = make_rows();
+    rows = make_rows((size_t)_i);
     rows.key[0] = INFINITY;
     run_rows(&rows, ATTN_EMPTY_ZERO);
-    ck_assert(isnan(rows.attention[0]) && isnan(rows.out[0]));
+    all_equal(rows.attention, rows.n_queries * rows.n_keys, NAN);
+    all_equal(rows.out, rows.n_queries * WIDTH, NAN);
     rows_free(&rows);
 }
 END_TEST
 
-/* Scores far apart: the share of all but the largest is 0, and nothing overflows. */
+/* Scores far apart: the share of all but the largest is 0, and nothing overflows, whether the scores
+ * are scaled on the way (no mask) or before. Equal ones have equal shares however large they are. */
 START_TEST(huge_scores)
 {
-    struct rows rows = make_rows();
-    for (size_t j = 0; j < N_KEYS; j++) {
-        rows.key[j * WIDTH] = j == 2 ? 3e38f : -3e38f;
-        rows.value[j * WIDTH] = j == 2 ? 7 : 1e30f;
+    static const float largest[] = {3e38f, 1e10f, 3e6f};
+    for (size_t k = 0; k < 2 * COUNT(largest); k++) {
+        struct rows rows = make_rows((size_t)_i);
+        if (k % 2) {
+            add_mask(&rows);
+        }
+        for (size_t j = 0; j < rows.n_keys; j++) {
+            bool large = j == rows.spot || j == 0;
+            rows.key[j * WIDTH] = large ? largest[k / 2] : -largest[k / 2];
+            rows.value[j * WIDTH] = large ? 7 : 1e30f;
+        }
+        run_rows(&rows, ATTN_EMPTY_NAN);
+        for (size_t i = 0; i < rows.n_queries; i++) {
+            all_equal(rows.attention + i * rows.n_keys + rows.spot, 1, 0.5f);
+            all_equal(rows.attention + i * rows.n_keys, 1, 0.5f);
+            all_equal(rows.out + i * WIDTH, 1, 7);
+        }
+        rows_free(&rows);
     }
-    run_rows(&rows, ATTN_EMPTY_NAN);
-    all_equal(rows.attention + 2, 1, 1);
-    all_equal(rows.out, 1, 7);
-    rows_free(&rows);
+}
+END_TEST
+
+/* A share of 0 adds nothing even where it became 0 only later: the value, infinite or NaN, was seen
+ * before the score that outweighs its own. */
+START_TEST(outweighed)
+{
+    static const float garbage[] = {NAN, INFINITY, -INFINITY};
+    for (size_t k = 0; k < COUNT(garbage); k++) {
+        struct rows rows = make_rows((size_t)_i);
+        rows.value[0] = garbage[k];
+        rows.key[(rows.n_keys - 1) * WIDTH] = 1000;
+        rows.value[(rows.n_keys - 1) * WIDTH] = 5;
+        run_rows(&rows, ATTN_EMPTY_ZERO);
+        for (size_t i = 0; i < rows.n_queries; i++) {
+            ck_assert_float_eq(rows.attention[i * rows.n_keys], 0);
+            all_equal(rows.out + i * WIDTH, 1, 5);
+        }
+        rows_free(&rows);
+    }
 }
 END_TEST
 
 /* The causal bound is a mask like any other: NaN in a later position stays there, and a row that is
  * NaN is NaN throughout. */
-START_TEST(causal_nan)
+static void check_causal_nan(const struct made *made, size_t length, size_t spoilt)
 {
     static const char *const names[] = {"attention", "output"};
+    struct call call = {.n = 0};
+    struct dice dice = {spoilt};
+    const size_t shape[] = {1, length, 3};
+    float *input = call_add_reals(&call, &dice, "input", 3, shape);
+    input[spoilt * 3] = NAN;
+    struct results results = run_call(made->layer, &call, names, 2, INLINE);
+    for (size_t i = 0; i < length * length; i++) {
+        float p = results.outputs[0][i];
+        bool later = i % length > i / length;
+        if (!(i / length >= spoilt ? isnan(p) : later ? p == 0 : p > 0)) {
+            ck_abort_msg("NaN at %zu: query %zu, key %zu: %g", spoilt, i / length,
+                         i % length, (double)p);
+        }
+    }
+    for (size_t i = 0; i < length * 3; i++) {
+        ck_assert(isnan(results.outputs[1][i]) == (i / 3 >= spoilt));
+    }
+    check_same_bits(made->layer, &call, names, 2, &results);
+    results_free(&results);
+    call_free(&call);
+}
+
+START_TEST(causal_nan)
+{
+    static const size_t lengths[] = {4, 40, 112, 113, 128, 129, 257};
+    size_t length = lengths[_i];
     struct attn_spec spec =
-        good_spec("causal_mha", LIST(ints_option("output_shape", 2, 40, 3)));
+        good_spec("causal_mha", LIST(ints_option("output_shape", 2, (int64_t)length, 3)));
     struct dice dice = {1};
     struct made made = make_layer(&spec, &dice);
-    for (size_t spoilt = 0; spoilt < 40; spoilt += 13) {
-        struct call call = {.n = 0};
-        const size_t shape[] = {1, 40, 3};
-        float *input = call_add_reals(&call, &dice, "input", 3, shape);
-        input[spoilt * 3] = NAN;
-        struct results results = run_call(made.layer, &call, names, 2, INLINE);
-        for (size_t i = 0; i < 40 * 40; i++) {
-            bool nan = i / 40 >= spoilt, later = i % 40 > i / 40;
-            float p = results.outputs[0][i];
-            ck_assert_msg(nan     ? isnan(p)
-                          : later ? p == 0
-                                  : p > 0,
-                          "NaN at %zu: query %zu, key %zu: %g", spoilt, i / 40, i % 40,
-                          (double)p);
-        }
-        for (size_t i = 0; i < 40 * 3; i++) {
-            ck_assert(isnan(results.outputs[1][i]) == (i / 3 >= spoilt));
-        }
-        check_same_bits(made.layer, &call, names, 2, &results);
-        results_free(&results);
-        call_free(&call);
+    for (size_t spoilt = 0; spoilt < length; spoilt += 1 + length / 4) {
+        check_causal_nan(&made, length, spoilt);
     }
+    check_causal_nan(&made, length, length - 1);
     made_free(&made);
 }
 END_TEST
@@ -343,15 +446,18 @@ END_TEST
 
 int main(void)
 {
+    int n = (int)COUNT(row_sizes);
     Suite *suite = suite_create("rows");
     TCase *tcase = tcase_create("rows");
     tcase_set_timeout(tcase, 60); /* sanitizers are slow */
-    tcase_add_test(tcase, blocked_row);
-    tcase_add_test(tcase, garbage_in_blocked_keys);
-    tcase_add_test(tcase, nan_in_open_keys);
-    tcase_add_test(tcase, infinite_scores);
-    tcase_add_test(tcase, huge_scores);
-    tcase_add_test(tcase, causal_nan);
+    tcase_add_loop_test(tcase, blocked_row, 0, n);
+    tcase_add_loop_test(tcase, one_open_key, 0, n);
+    tcase_add_loop_test(tcase, garbage_in_blocked_keys, 0, n);
+    tcase_add_loop_test(tcase, nan_in_open_keys, 0, n);
+    tcase_add_loop_test(tcase, infinite_scores, 0, n);
+    tcase_add_loop_test(tcase, huge_scores, 0, n);
+    tcase_add_loop_test(tcase, outweighed, 0, n);
+    tcase_add_loop_test(tcase, causal_nan, 0, 7);
     tcase_add_test(tcase, edges_outside);
     tcase_add_test(tcase, types_outside);
     tcase_add_test(tcase, edges_onto_blocked_keys);

@@ -24,8 +24,7 @@ static size_t place_of(const struct shape *whole, const size_t *index,
 
 static size_t any_length(struct dice *dice)
 {
-    static const size_t lengths[] = {
-        0, 1, 3, ATTNI_TILE, ATTNI_TILE + 1, 2 * ATTNI_TILE + 1};
+    static const size_t lengths[] = {0, 1, 3, 15, 16, 17, 33};
     return lengths[dice_below(dice, COUNT(lengths))];
 }
 
@@ -131,9 +130,12 @@ static void run_trial(struct trial *t, size_t seed)
         double expected = logit(t, query, key, mask, i),
                got = (double)results.outputs[0][i];
         /* up to 20 products of numbers of at most 1, a clip of at most 10 */
-        ck_assert_msg(isnan(expected) ? isnan(got)
-                                      : got == expected || fabs(got - expected) <= 1e-5,
-                      "seed %zu at %zu: expected %.9g, got %.9g", seed, i, expected, got);
+        bool near = isnan(expected) ? isnan(got)
+                                    : got == expected || fabs(got - expected) <= 1e-5;
+        if (!near) {
+            ck_abort_msg("seed %zu at %zu: expected %.9g, got %.9g", seed, i, expected,
+                         got);
+        }
     }
     check_same_bits(made.layer, &t->call, NULL, 0, &results);
     results_free(&results);

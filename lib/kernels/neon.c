@@ -1,0 +1,96 @@
+/* neon.c - the kernels for 64-bit ARM. The loops are in vector.h. */
+#include "kernels.h"
+
+#if defined(__aarch64__)
+
+#include <arm_neon.h>
+
+#define LANES 4
+#define TILE_ROWS 8
+#define TILE_VECTORS 2
+#define TABLE attni_kernels_neon
+#define TABLE_NAME "neon"
+
+typedef float32x4_t vf;
+typedef int32x4_t vi;
+
+static inline vf v_load(const float *p)
+{
+    return vld1q_f32(p);
+}
+
+static inline void v_store(float *p, vf v)
+{
+    vst1q_f32(p, v);
+}
+
+/* The first n < LANES elements; the others are zero. */
+static inline vf v_load_part(const float *p, size_t n)
+{
+    float part[4] = {0};
+    for (size_t i = 0; i < n; i++) {
+        part[i] = p[i];
+    }
+    return vld1q_f32(part);
+}
+
+static inline void v_store_part(float *p, vf v, size_t n)
+{
+    float part[4];
+    vst1q_f32(part, v);
+    for (size_t i = 0; i < n; i++) {
+        p[i] = part[i];
+    }
+}
+
+static inline vf v_all(float x)
+{
+    return vdupq_n_f32(x);
+}
+
+static inline vf v_fma(vf a, vf b, vf c)
+{
+    return vfmaq_f32(c, a, b);
+}
+
+/* The greater; NaN where either is. */
+static inline vf v_max(vf a, vf b)
+{
+    return vmaxq_f32(a, b);
+}
+
+/* below where x < bound, else other; a NaN is not below. */
+static inline vf v_where_below(vf x, vf bound, vf below, vf other)
+{
+    return vbslq_f32(vcltq_f32(x, bound), below, other);
+}
+
+static inline float v_sum(vf v)
+{
+    return vaddvq_f32(v);
+}
+
+static inline float v_greatest(vf v)
+{
+    return vmaxvq_f32(v);
+}
+
+/* Element r of the result is the sum of rows[r]. */
+static inline vf v_sum_rows(const vf rows[LANES])
+{
+    return vpaddq_f32(vpaddq_f32(rows[0], rows[1]), vpaddq_f32(rows[2], rows[3]));
+}
+
+/* Transpose a LANES x LANES block in place. */
+static inline void v_transpose(vf r[LANES])
+{
+    float32x4x2_t a = vtrnq_f32(r[0], r[1]), b = vtrnq_f32(r[2], r[3]);
+    r[0] = vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0]));
+    r[1] = vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1]));
+    r[2] = vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0]));
+    r[3] = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
+}
+
+#include "vector.h"
+
+#endif

@@ -1,0 +1,30 @@
+/* terms.h - what is added to a row of scores, and to a row of results, beside the products. */
+#ifndef ATTNI_TERMS_H
+#define ATTNI_TERMS_H
+
+#include "core.h"
+
+/* Part of a row: a query of a head of a sample against keys [key, key + n_keys). */
+struct attni_row {
+    size_t batch, head, query;
+    size_t key, n_keys;
+    float *scores; /* of those keys; weights once the softmax has been there */
+};
+
+/* Whether scores of this plan are anything but scaled products. */
+bool attni_terms_any(const attn_plan *plan);
+
+/* Scale, clip, edges, dense relations and mask, in this order. *edge is where the row's edges of
+ * these keys begin, or before. */
+void attni_terms_scores(const struct attni_core *core, const struct attni_row *row,
+                        const struct attni_edge **edge);
+
+/* Add the value biases of edges and the dense value relations, each by its weight. */
+void attni_terms_values(const struct attni_core *core, const struct attni_row *row,
+                        const struct attni_edge *edge, float *out);
+
+/* Whether the mask blocks all of these keys for n_queries queries from row->query on. */
+bool attni_terms_blocked(const struct attni_core *core, const struct attni_row *row,
+                         size_t n_queries);
+
+#endif
