@@ -138,30 +138,49 @@ static enum ad_status read_weights(const struct ad_place *document, json_t *root
     return status ? status : read_names(&place, weights, manifest, error);
 }
 
-static enum ad_status read_empty_rows(const struct ad_place *document, const json_t *root,
-                                      struct attn_spec *spec, struct ad_error *error)
+/* A member that is one of two words, if it is given: *second tells which. */
+static enum ad_status read_choice(const struct ad_place *document, const json_t *root,
+                                  const char *key, const char *first_word,
+                                  const char *second_word, bool *second,
+                                  struct ad_error *error)
 {
-    const json_t *value = json_object_get(root, "empty_rows");
+    const json_t *value = json_object_get(root, key);
     const char *text = json_string_value(value);
     if (!value) {
         return AD_OK;
     }
-    if (text && strcmp(text, "zero") == 0) {
-        spec->empty_rows = ATTN_EMPTY_ZERO;
+    *second = text && strcmp(text, second_word) == 0;
+    if (*second || (text && strcmp(text, first_word) == 0)) {
         return AD_OK;
     }
-    if (text && strcmp(text, "nan") == 0) {
-        spec->empty_rows = ATTN_EMPTY_NAN;
-        return AD_OK;
+    char expected[64];
+    snprintf(expected, sizeof expected, "\"%s\" or \"%s\"", first_word, second_word);
+    const struct ad_place place = ad_place_member(document, key);
+    return ad_place_expected(&place, expected, value, error);
+}
+
+/* What a config may say of any layer. */
+static enum ad_status read_common(const struct ad_place *document, const json_t *root,
+                                  struct attn_spec *spec, struct ad_error *error)
+{
+    bool nan = spec->empty_rows == ATTN_EMPTY_NAN;
+    bool bf16 = spec->weights_dtype == ATTN_STORE_BF16;
+    enum ad_status status =
+        read_choice(document, root, "empty_rows", "zero", "nan", &nan, error);
+    if (!status) {
+        status =
+            read_choice(document, root, "weights_dtype", "f32", "bf16", &bf16, error);
     }
-    const struct ad_place place = ad_place_member(document, "empty_rows");
-    return ad_place_expected(&place, "\"zero\" or \"nan\"", value, error);
+    spec->empty_rows = nan ? ATTN_EMPTY_NAN : ATTN_EMPTY_ZERO;
+    spec->weights_dtype = bf16 ? ATTN_STORE_BF16 : ATTN_STORE_F32;
+    return status;
 }
 
 static enum ad_status read_document(const struct ad_place *document, json_t *root,
                                     struct ad_manifest *manifest, struct ad_error *error)
 {
-    static const char *const known[] = {"layer", "weights", "empty_rows", NULL};
+    static const char *const known[] = {"layer", "weights", "empty_rows", "weights_dtype",
+                                        NULL};
     if (!json_is_object(root)) {
         return ad_place_expected(document, "an object", root, error);
     }
@@ -180,7 +199,7 @@ static enum ad_status read_document(const struct ad_place *document, json_t *roo
     if (!status) {
         status = read_weights(document, root, manifest, error);
     }
-    return status ? status : read_empty_rows(document, root, &manifest->spec, error);
+    return status ? status : read_common(document, root, &manifest->spec, error);
 }
 
 /* The JSON tree of text, or NULL with the reason in *error. */

@@ -2,7 +2,7 @@
  *
  *     {"layer": {"kind": "speech_mha", "num_heads": 8, "d_model": 512},
  *      "weights": {"file": "model.safetensors", "prefix": "", "names": {}},
- *      "empty_rows": "zero"}
+ *      "empty_rows": "zero", "weights_dtype": "f32"}
  *
  * Only "layer" is required. Unknown keys are refused. */
 #ifndef AD_MODEL_MANIFEST_H

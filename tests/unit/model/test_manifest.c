@@ -25,6 +25,7 @@ START_TEST(test_defaults)
     ck_assert_str_eq(manifest.spec.kind, "speech_mha");
     ck_assert_uint_eq(manifest.spec.n_heads, 2);
     ck_assert_int_eq(manifest.spec.empty_rows, ATTN_EMPTY_ZERO);
+    ck_assert_int_eq(manifest.spec.weights_dtype, ATTN_STORE_F32);
     ck_assert_str_eq(manifest.file, "model.safetensors");
     ck_assert_str_eq(manifest.prefix, "");
     ck_assert_uint_eq(manifest.n_names, 0);
@@ -41,8 +42,9 @@ START_TEST(test_everything_given)
         "{" SPEECH
         ", \"weights\": {\"file\": \"all.safetensors\", \"prefix\": \"enc.0.\","
         " \"names\": {\"q_layer.weight\": \"q\", \"k_layer.weight\": \"k\"}},"
-        " \"empty_rows\": \"nan\"}");
+        " \"empty_rows\": \"nan\", \"weights_dtype\": \"bf16\"}");
     ck_assert_int_eq(manifest.spec.empty_rows, ATTN_EMPTY_NAN);
+    ck_assert_int_eq(manifest.spec.weights_dtype, ATTN_STORE_BF16);
     ck_assert_str_eq(manifest.file, "all.safetensors");
     ck_assert_str_eq(manifest.prefix, "enc.0.");
     ck_assert_uint_eq(manifest.n_names, 2);
@@ -128,16 +130,21 @@ static const struct bad bad[] = {
     /* the document */
     {"[]", "expected an object, got an array"},
     {"{}", "layer: expected an object, got nothing"},
-    {"{\"Layer\": {}}", "Layer: unknown key, expected one of layer, weights, empty_rows"},
+    {"{\"Layer\": {}}", "Layer: unknown key, expected one of layer, weights, empty_rows, "
+                        "weights_dtype"},
     {"{" SPEECH ", \"\": 1}",
-     "\"\": unknown key, expected one of layer, weights, empty_rows"},
+     "\"\": unknown key, expected one of layer, weights, empty_rows, "
+     "weights_dtype"},
     {"{" SPEECH ", \"" A50 "\": 1}",
      "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...: unknown key, expected one of "
-     "layer, weights, empty_rows"},
+     "layer, weights, empty_rows, weights_dtype"},
     {"{" SPEECH ", \"a\\n\xc2\x85\": 1}",
-     "a???: unknown key, expected one of layer, weights, empty_rows"},
+     "a???: unknown key, expected one of layer, weights, empty_rows, "
+     "weights_dtype"},
     {"{" SPEECH ", \"empty_rows\": \"none\"}",
      "empty_rows: expected \"zero\" or \"nan\", got \"none\""},
+    {"{" SPEECH ", \"weights_dtype\": \"bf8\"}",
+     "weights_dtype: expected \"f32\" or \"bf16\", got \"bf8\""},
     {"{" SPEECH ", \"empty_rows\": null}",
      "empty_rows: expected \"zero\" or \"nan\", got null"},
     /* the layer */
