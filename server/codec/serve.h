@@ -6,6 +6,6 @@
 #include "sched/workers.h"
 
 /* Fills request->reply, or request->error. Never fails otherwise. Runs on a worker. */
-void ad_serve_infer(struct ad_request *request, struct ad_scratch *scratch);
+void ad_serve_infer(struct ad_request *request, struct ad_worker *worker);
 
 #endif

@@ -1,7 +1,8 @@
 /* workers.c - the threads that compute.
  *
  * Owner: main, which starts, joins and frees them. Each thread runs work(); the only
- * state they share is the queue and the count of those still running. */
+ * state they share is the queue, with the jobs in it, and the count of those still
+ * running. */
 #include "sched/workers.h"
 #include "base/clock.h"
 
@@ -14,11 +15,18 @@
 
 #define SCRATCH_ALIGNMENT 64
 
+/* One thread. */
+struct member {
+    struct ad_workers *workers; /* immutable */
+    struct ad_worker worker;    /* owner: the thread */
+    pthread_t thread;           /* owner: main */
+};
+
 struct ad_workers {
     struct ad_queue
-        *queue; /* immutable, as are serve, threads and n once all have started */
+        *queue; /* immutable, as are serve, members and n once all have started */
     ad_serve *serve;
-    pthread_t *threads;
+    struct member *members;
     size_t n;
     bool joined; /* owner: main */
     pthread_mutex_t lock;
@@ -59,19 +67,29 @@ void ad_scratch_reset(struct ad_scratch *scratch)
     scratch->size = 0;
 }
 
+static void serve_one(struct member *member, struct ad_request *request)
+{
+    request->started_ns = ad_clock_now_ns();
+    member->workers->serve(request, &member->worker);
+    request->finished_ns = ad_clock_now_ns();
+    request->on_done(request);
+    ad_scratch_trim(&member->worker.scratch);
+}
+
 static void *work(void *argument)
 {
-    struct ad_workers *workers = argument;
-    struct ad_scratch scratch = {NULL, 0};
+    struct member *member = argument;
+    struct ad_workers *workers = member->workers;
     struct ad_request *request = NULL;
-    while ((request = ad_queue_pop(workers->queue)) != NULL) {
-        request->started_ns = ad_clock_now_ns();
-        workers->serve(request, &scratch);
-        request->finished_ns = ad_clock_now_ns();
-        request->on_done(request);
-        ad_scratch_trim(&scratch);
+    struct ad_job *job = NULL;
+    while ((request = ad_queue_pop(workers->queue, &job)) != NULL || job) {
+        if (request) {
+            serve_one(member, request);
+        } else {
+            ad_team_help(&member->worker.team, job);
+        }
     }
-    ad_scratch_reset(&scratch);
+    ad_scratch_reset(&member->worker.scratch);
     pthread_mutex_lock(&workers->lock);
     workers->n_running--;
     if (workers->n_running == 0) {
@@ -106,8 +124,8 @@ static struct ad_workers *create_workers(size_t n, struct ad_queue *queue,
     }
     workers->queue = queue;
     workers->serve = serve;
-    workers->threads = calloc(n, sizeof *workers->threads);
-    if (!workers->threads) {
+    workers->members = calloc(n, sizeof *workers->members);
+    if (!workers->members) {
         goto out;
     }
     if (pthread_mutex_init(&workers->lock, NULL) != 0) {
@@ -119,26 +137,29 @@ static struct ad_workers *create_workers(size_t n, struct ad_queue *queue,
     }
     return workers;
 out:
-    free(workers->threads);
+    free(workers->members);
     free(workers);
     return NULL;
 }
 
-/* The count is raised before the thread exists, and lowered again when it could not
+/* The next of n. The count is raised before the thread exists, and lowered again when it could not
  * start. */
-static int start_one(struct ad_workers *workers)
+static int start_one(struct ad_workers *workers, size_t n)
 {
+    struct member *member = &workers->members[workers->n];
+    member->workers = workers;
+    member->worker.team = (struct ad_team){workers->queue, workers->n, n};
     pthread_mutex_lock(&workers->lock);
     workers->n_running++;
     pthread_mutex_unlock(&workers->lock);
-    int code = pthread_create(&workers->threads[workers->n], NULL, work, workers);
+    int code = pthread_create(&member->thread, NULL, work, member);
     if (code != 0) {
         pthread_mutex_lock(&workers->lock);
         workers->n_running--;
         pthread_mutex_unlock(&workers->lock);
         return code;
     }
-    (void)pthread_setname_np(workers->threads[workers->n], "worker");
+    (void)pthread_setname_np(member->thread, "worker");
     workers->n++;
     return 0;
 }
@@ -152,7 +173,7 @@ enum ad_status ad_workers_start(size_t n, struct ad_queue *queue, ad_serve *serv
         return ad_fail(error, AD_INTERNAL, "out of memory for %zu workers", n);
     }
     for (size_t i = 0; i < n; i++) {
-        int code = start_one(*workers);
+        int code = start_one(*workers, n);
         if (code != 0) {
             ad_queue_close(queue);
             (void)ad_workers_join(*workers, INT64_MAX);
@@ -187,7 +208,7 @@ bool ad_workers_join(struct ad_workers *workers, int64_t deadline_ns)
     }
     if (!workers->joined) {
         for (size_t i = 0; i < workers->n; i++) {
-            pthread_join(workers->threads[i], NULL);
+            pthread_join(workers->members[i].thread, NULL);
         }
         workers->joined = true;
     }
@@ -202,6 +223,6 @@ void ad_workers_free(struct ad_workers *workers)
     assert(workers->joined);
     pthread_cond_destroy(&workers->ended);
     pthread_mutex_destroy(&workers->lock);
-    free(workers->threads);
+    free(workers->members);
     free(workers);
 }

@@ -1,13 +1,15 @@
 /* workers.h - the threads that compute.
  *
  * Each worker pops a request, calls serve on it with scratch memory of its own, then
- * on_done. Scratch is kept between requests, up to AD_SCRATCH_KEPT bytes: what a
+ * on_done; while no request waits it helps another worker with the forward of a large one
+ * (see team.h). Scratch is kept between requests, up to AD_SCRATCH_KEPT bytes: what a
  * larger request took goes back to the system when that request is done. */
 #ifndef AD_SCHED_WORKERS_H
 #define AD_SCHED_WORKERS_H
 
 #include "base/error.h"
 #include "sched/queue.h"
+#include "sched/team.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,7 +17,8 @@
 
 #define AD_SCRATCH_KEPT ((size_t)64 << 20)
 
-/* Memory that one worker keeps between requests; {NULL, 0} is empty. */
+/* Memory that one worker keeps between requests; {NULL, 0} is empty. What helpers need in
+ * the forward of its request is in here too. */
 struct ad_scratch {
     void *data; /* aligned to 64 */
     size_t size;
@@ -27,8 +30,14 @@ void *ad_scratch_get(struct ad_scratch *scratch, size_t size);
 void ad_scratch_trim(struct ad_scratch *scratch);  /* frees when over AD_SCRATCH_KEPT */
 void ad_scratch_reset(struct ad_scratch *scratch); /* frees */
 
+/* What serving may use of the worker it runs on. Owner: that worker's thread. */
+struct ad_worker {
+    struct ad_scratch scratch;
+    struct ad_team team;
+};
+
 /* What a worker does with a request: fills reply or error. */
-typedef void ad_serve(struct ad_request *request, struct ad_scratch *scratch);
+typedef void ad_serve(struct ad_request *request, struct ad_worker *worker);
 
 struct ad_workers;
 

@@ -19,15 +19,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct ad_version *version = fixture_relational();
     struct ad_request *request =
         fixture_request(version, data, n_json, data + n_json, size - n_json);
-    struct ad_scratch scratch = {NULL, 0};
-    ad_serve_infer(request, &scratch);
+    struct ad_worker worker = {.team = {NULL, 0, 1}};
+    ad_serve_infer(request, &worker);
     enum ad_status status = request->error.status;
     fixture_require(status != AD_INTERNAL, request->error.message);
     fixture_require((status == AD_OK) == (request->reply.size > 0), "reply and status");
     fixture_require(request->n_reply_json <= request->reply.size || status != AD_OK,
                     "the JSON of the reply is longer than the reply");
     ad_request_free(request);
-    ad_scratch_reset(&scratch);
+    ad_scratch_reset(&worker.scratch);
     ad_version_release(version);
     return 0;
 }

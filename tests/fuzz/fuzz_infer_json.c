@@ -11,8 +11,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void serve(struct ad_version *version, const uint8_t *data, size_t size)
 {
     struct ad_request *request = fixture_request(version, data, size, "", 0);
-    struct ad_scratch scratch = {NULL, 0};
-    ad_serve_infer(request, &scratch);
+    struct ad_worker worker = {.team = {NULL, 0, 1}};
+    ad_serve_infer(request, &worker);
     enum ad_status status = request->error.status;
     fixture_require(status != AD_INTERNAL, request->error.message);
     fixture_require((status == AD_OK) == (request->reply.size > 0), "reply and status");
@@ -24,7 +24,7 @@ static void serve(struct ad_version *version, const uint8_t *data, size_t size)
         json_decref(reply);
     }
     ad_request_free(request);
-    ad_scratch_reset(&scratch);
+    ad_scratch_reset(&worker.scratch);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Do many clients at once, some of them wrong, each get their own right answer?
 . "$(dirname "$0")/lib.sh"
-"$PYTHON" "$here/models.py" repository "$scratch/models"
+py "$here/models.py" repository "$scratch/models"
 start_daemon --model-repository="$scratch/models" --workers=4
 
 # Client N asks five times on one connection, in a different order each: its own numbers in JSON, the
@@ -44,10 +44,31 @@ for n in $(seq 1 32); do
     contains "client $n: its own error" "query" "$folder/wrong"
     contains "client $n: its own model" "nobody$n" "$folder/unknown"
 done
-holds "every client has its own numbers" "$PYTHON" -c 'import json, sys
+holds "every client has its own numbers" py -c 'import json, sys
 for n in range(1, 33):
     for name, factor in (("own", 1), ("double", 2)):
         reply = json.load(open("%s/%d/%s" % (sys.argv[1], n, name)))
         assert reply["outputs"][0]["data"] == [n * factor] * 4, reply
         assert reply["id"] == "client %d" % n, reply' "$scratch/clients"
+
+# A request large enough that idle workers join in: the same bytes whatever their number.
+stop_daemon "the daemon stops after its clients"
+shape='[2,1500,4]'
+large=$(request "$(binary_tensor query FP32 "$shape" 48000),$(binary_tensor key FP32 "$shape" 48000),$(
+    binary_tensor value FP32 "$shape" 48000)" '"parameters":{"binary_data_output":true}')
+py -c 'import random, struct, sys
+random.seed(1)
+sys.stdout.buffer.write(struct.pack("<36000f", *(random.uniform(-2, 2) for i in range(36000))))' \
+    >"$scratch/rows"
+for workers in 1 2 4; do
+    start_daemon --model-repository="$scratch/models" --workers=$workers
+    for n in 1 2 3; do
+        infer_binary mha "$large" "$scratch/rows"
+        expect_status "$workers workers: a large request" 200
+        cp "$scratch/body" "$scratch/large-$workers-$n"
+        holds "$workers workers: the bytes of one worker" \
+            cmp "$scratch/large-1-1" "$scratch/large-$workers-$n"
+    done
+    [ "$workers" = 4 ] || stop_daemon "$workers workers stop"
+done
 finish

@@ -104,9 +104,9 @@ static bool serve(struct ad_version *version, size_t n)
     static const double keys[4] = {1, 2, 3, 4};
     struct ad_request *request =
         fixture_request(version, json, sizeof json - 1, keys, sizeof keys);
-    struct ad_scratch scratch = {NULL, 0};
+    struct ad_worker worker = {.team = {NULL, 0, 1}};
     n_until_failure = n;
-    ad_serve_infer(request, &scratch);
+    ad_serve_infer(request, &worker);
     n_until_failure = 0;
     enum ad_status status = request->error.status;
     /* jansson drops a byte of a string whose buffer cannot grow, so that a name may turn into an
@@ -116,7 +116,7 @@ static bool serve(struct ad_version *version, size_t n)
     ck_assert(status != AD_INTERNAL || strstr(request->error.message, "memory"));
     ck_assert_int_eq(status == AD_OK, request->reply.size > 0);
     ad_request_free(request);
-    ad_scratch_reset(&scratch);
+    ad_scratch_reset(&worker.scratch);
     return status == AD_OK;
 }
 

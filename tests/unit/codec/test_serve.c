@@ -4,29 +4,31 @@
 #include "unit/support.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
 static struct ad_version *relations, *scores;
-static struct ad_scratch scratch;
+static struct ad_worker worker;
 
 static void setup(void)
 {
     relations = fixture_relational();
     scores = fixture_scores();
-    scratch = (struct ad_scratch){NULL, 0};
+    worker = (struct ad_worker){.team = {NULL, 0, 1}};
 }
 
 static void teardown(void)
 {
     ad_version_release(relations);
     ad_version_release(scores);
-    ad_scratch_reset(&scratch);
+    ad_scratch_reset(&worker.scratch);
 }
 
 /* Serve; *request is freed by the caller. */
 static struct ad_request *serve(struct ad_version *version, const char *json)
 {
     struct ad_request *request = fixture_json(version, json);
-    ad_serve_infer(request, &scratch);
+    ad_serve_infer(request, &worker);
     return request;
 }
 
@@ -156,6 +158,88 @@ START_TEST(test_empty_output)
 }
 END_TEST
 
+/* ---- on several workers ------------------------------------------------------------------ */
+
+/* Scores of n queries and keys, 64 wide, as a binary request. */
+static struct ad_request *scores_request(size_t n)
+{
+    static float rows[512 * 64];
+    char json[512];
+    ck_assert_uint_le(n, 512);
+    for (size_t i = 0; i < n * 64; i++) {
+        rows[i] = (float)(i * 2654435761u % 1000) / 500 - 1;
+    }
+    int n_json = snprintf(
+        json, sizeof json,
+        "{\"inputs\":[{\"name\":\"query\",\"datatype\":\"FP32\",\"shape\":[1,%zu,64],"
+        "\"parameters\":{\"binary_data_size\":%zu}},{\"name\":\"key\",\"datatype\":"
+        "\"FP32\",\"shape\":[1,%zu,64],\"parameters\":{\"binary_data_size\":%zu}}],"
+        "\"parameters\":{\"binary_data_output\":true}}",
+        n, n * 256, n, n * 256);
+    struct ad_request *request =
+        fixture_request(scores, json, (size_t)n_json, rows, n * 256);
+    ck_assert(ad_buffer_append(&request->body, rows, n * 256));
+    return request;
+}
+
+/* A worker of a test's own, which helps and counts how often it did. */
+struct helper {
+    struct ad_team team;
+    atomic_int n_jobs;
+};
+
+static void *help(void *argument)
+{
+    struct helper *helper = argument;
+    struct ad_job *job = NULL;
+    while (ad_queue_pop(helper->team.queue, &job) || job) {
+        ad_team_help(&helper->team, job);
+        atomic_fetch_add(&helper->n_jobs, 1);
+    }
+    return NULL;
+}
+
+/* Serve a request of n rows over and over until a helper came, at most n_times; what it
+ * answers is always what one worker answers alone. Whether a helper came. */
+static bool is_helped(size_t n, int n_times)
+{
+    struct ad_queue *queue = ad_queue_create(1);
+    struct helper helper = {.team = {queue, 1, 2}};
+    struct ad_request *alone = scores_request(n);
+    pthread_t thread;
+    ad_serve_infer(alone, &worker);
+    ck_assert_msg(alone->error.status == AD_OK, "%s", alone->error.message);
+    ck_assert_int_eq(pthread_create(&thread, NULL, help, &helper), 0);
+    worker.team = (struct ad_team){queue, 0, 2};
+    for (int i = 0; i < n_times && atomic_load(&helper.n_jobs) == 0; i++) {
+        struct ad_request *request = scores_request(n);
+        ad_serve_infer(request, &worker);
+        ck_assert_int_eq(request->error.status, AD_OK);
+        ck_assert_uint_eq(request->reply.size, alone->reply.size);
+        ck_assert(memcmp(request->reply.data, alone->reply.data, alone->reply.size) == 0);
+        ad_request_free(request);
+    }
+    ad_queue_close(queue);
+    pthread_join(thread, NULL);
+    ad_queue_free(queue);
+    ad_request_free(alone);
+    return atomic_load(&helper.n_jobs) > 0;
+}
+
+START_TEST(test_large_is_spread)
+{
+    ck_assert(is_helped(512, 20000));
+}
+END_TEST
+
+/* The hand-over would cost more than it could win. */
+START_TEST(test_small_stays_alone)
+{
+    ck_assert(!is_helped(1, 1000));
+    ck_assert(!is_helped(32, 1000));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("serve");
@@ -167,6 +251,8 @@ int main(void)
     tcase_add_test(tcase, test_binary_output);
     tcase_add_test(tcase, test_output_too_large);
     tcase_add_test(tcase, test_empty_output);
+    tcase_add_test(tcase, test_large_is_spread);
+    tcase_add_test(tcase, test_small_stays_alone);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

@@ -29,7 +29,7 @@ START_TEST(first_in_first_out)
         }
         ck_assert_uint_eq(ad_queue_length(queue), 4);
         for (int i = 0; i < 4; i++) {
-            struct ad_request *popped = ad_queue_pop(queue);
+            struct ad_request *popped = ad_queue_pop(queue, NULL);
             ck_assert_ptr_eq(popped, requests[i]);
             ck_assert_ptr_null(popped->next);
             ad_request_free(popped);
@@ -55,10 +55,10 @@ START_TEST(full_queue_refuses)
     ck_assert_ptr_nonnull(strstr(error.message, "--queue-size"));
     ck_assert_uint_eq(ad_queue_length(queue), 2);
 
-    ad_request_free(ad_queue_pop(queue));
+    ad_request_free(ad_queue_pop(queue, NULL));
     ck_assert_int_eq(ad_queue_push(queue, &refused, NULL), AD_OK);
-    ad_request_free(ad_queue_pop(queue));
-    ad_request_free(ad_queue_pop(queue));
+    ad_request_free(ad_queue_pop(queue, NULL));
+    ad_request_free(ad_queue_pop(queue, NULL));
     ad_queue_free(queue);
 }
 END_TEST
@@ -85,11 +85,11 @@ START_TEST(closed_queue_drains_then_ends)
     ck_assert_ptr_nonnull(late);
     ck_assert_ptr_nonnull(strstr(error.message, "stopping"));
     ad_request_free(late);
-    struct ad_request *popped = ad_queue_pop(queue);
+    struct ad_request *popped = ad_queue_pop(queue, NULL);
     ck_assert_ptr_nonnull(popped);
     ad_request_free(popped);
-    ck_assert_ptr_null(ad_queue_pop(queue));
-    ck_assert_ptr_null(ad_queue_pop(queue));
+    ck_assert_ptr_null(ad_queue_pop(queue, NULL));
+    ck_assert_ptr_null(ad_queue_pop(queue, NULL));
     ad_queue_free(queue);
 }
 END_TEST
@@ -115,14 +115,14 @@ START_TEST(take_all_in_order)
     /* and it still works */
     struct ad_request *again = new_request();
     ck_assert_int_eq(ad_queue_push(queue, &again, NULL), AD_OK);
-    ad_request_free(ad_queue_pop(queue));
+    ad_request_free(ad_queue_pop(queue, NULL));
     ad_queue_free(queue);
 }
 END_TEST
 
 static void *pop_one(void *queue)
 {
-    return ad_queue_pop(queue);
+    return ad_queue_pop(queue, NULL);
 }
 
 START_TEST(close_wakes_all_that_wait)
@@ -176,7 +176,7 @@ static void *consume(void *argument)
 {
     struct stress *stress = argument;
     struct ad_request *request;
-    while ((request = ad_queue_pop(stress->queue)) != NULL) {
+    while ((request = ad_queue_pop(stress->queue, NULL)) != NULL) {
         atomic_fetch_add(&stress->seen[request->received_ns], 1);
         ad_request_free(request);
     }
@@ -211,6 +211,69 @@ START_TEST(many_threads_each_request_once)
 }
 END_TEST
 
+static void count_task(void *argument, size_t task, size_t worker)
+{
+    int *n_runs = argument;
+    n_runs[task] += 1 + (int)worker;
+}
+
+START_TEST(job_is_joined_when_no_request_waits)
+{
+    int n_runs[2] = {0, 0};
+    struct ad_job job, *joined = NULL;
+    struct ad_queue *queue = ad_queue_create(1);
+    struct ad_request *pushed = new_request();
+    ck_assert_int_eq(ad_queue_push(queue, &pushed, NULL), AD_OK);
+    ad_job_init(&job, 2, count_task, n_runs);
+    ad_queue_offer(queue, &job);
+    struct ad_request *popped = ad_queue_pop(queue, &joined);
+    ck_assert_ptr_nonnull(popped);
+    ck_assert_ptr_null(joined);
+    ad_request_free(popped);
+    ad_queue_close(queue); /* makes no difference to a job */
+    ck_assert_ptr_null(ad_queue_pop(queue, &joined));
+    ck_assert_ptr_eq(joined, &job);
+    ck_assert(ad_job_step(joined, 0));
+    ck_assert(ad_job_is_open(joined));
+    ck_assert(ad_job_step(&job, 1));
+    ck_assert(!ad_job_is_open(joined));
+    ck_assert(!ad_job_step(joined, 0));
+    ad_queue_leave(queue, joined);
+    ck_assert_ptr_null(ad_queue_pop(queue, &joined)); /* no task is left to help with */
+    ck_assert_ptr_null(joined);
+    ad_queue_retract(queue, &job);
+    ck_assert_int_eq(n_runs[0], 1);
+    ck_assert_int_eq(n_runs[1], 2);
+    ad_queue_free(queue);
+}
+END_TEST
+
+START_TEST(oldest_open_job_comes_first)
+{
+    int n_runs[1] = {0};
+    struct ad_job jobs[3], *joined = NULL;
+    struct ad_queue *queue = ad_queue_create(1);
+    for (int i = 0; i < 3; i++) {
+        ad_job_init(&jobs[i], 1, count_task, n_runs);
+        ad_queue_offer(queue, &jobs[i]);
+    }
+    ck_assert(ad_job_step(&jobs[0], 0));
+    ck_assert_ptr_null(ad_queue_pop(queue, &joined));
+    ck_assert_ptr_eq(joined, &jobs[1]);
+    ck_assert(ad_job_step(joined, 0));
+    ad_queue_leave(queue, joined);
+    ad_queue_retract(queue, &jobs[1]);
+    ck_assert_ptr_null(ad_queue_pop(queue, &joined));
+    ck_assert_ptr_eq(joined, &jobs[2]);
+    ck_assert(ad_job_step(joined, 0));
+    ad_queue_leave(queue, joined);
+    ad_queue_retract(queue, &jobs[2]);
+    ad_queue_retract(queue, &jobs[0]);
+    ck_assert_int_eq(n_runs[0], 3);
+    ad_queue_free(queue);
+}
+END_TEST
+
 START_TEST(null_is_fine)
 {
     ad_queue_free(NULL);
@@ -230,6 +293,8 @@ int main(void)
     tcase_add_test(tcase, take_all_in_order);
     tcase_add_test(tcase, close_wakes_all_that_wait);
     tcase_add_test(tcase, many_threads_each_request_once);
+    tcase_add_test(tcase, job_is_joined_when_no_request_waits);
+    tcase_add_test(tcase, oldest_open_job_comes_first);
     tcase_add_test(tcase, null_is_fine);
     suite_add_tcase(suite, tcase);
     return support_run(suite);

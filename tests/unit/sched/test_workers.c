@@ -26,14 +26,14 @@ static int64_t seconds_from_now(int64_t n)
     return ad_clock_now_ns() + n * NS_PER_S;
 }
 
-static void serve(struct ad_request *request, struct ad_scratch *scratch)
+static void serve(struct ad_request *request, struct ad_worker *worker)
 {
     struct tally *tally = request->context;
     const struct timespec pause = {.tv_nsec = 1000000};
     while (atomic_load(&tally->blocked)) {
         nanosleep(&pause, NULL);
     }
-    char *memory = ad_scratch_get(scratch, 1000);
+    char *memory = ad_scratch_get(&worker->scratch, 1000);
     memset(memory, 1, 1000);
     if (!ad_buffer_append(&request->reply, "answer", 6)) {
         ad_fail(&request->error, AD_INTERNAL, "out of memory");
