@@ -90,12 +90,13 @@ no_conditionals() {
     grep -nE '^[[:space:]]*#[[:space:]]*if' lib/*.c server/*/*.c server/*.c
 }
 
-# Each .c file opens with a comment, each header has its guard.
+# Each file opens with a comment, each header has its guard; kernels share texts that are included once
+# for every instruction set and have none.
 openings() {
     local file
     for file in "${product[@]}"; do
         [[ $(head -c 2 "$file") == '/*' ]] || echo "$file: does not open with a comment that says its job"
-        [[ $file != *.h ]] || grep -q '^#ifndef [A-Z0-9_]*_H$' "$file" || echo "$file: no include guard"
+        [[ $file != *.h || $file == lib/kernels/vector_* ]] || grep -q '^#ifndef [A-Z0-9_]*_H$' "$file" || echo "$file: no include guard"
     done
 }
 
