@@ -313,6 +313,40 @@ fuzz-built: $(FUZZ_TARGETS:%=$B/tests/fuzz/%)
 			$B/found/$$name tests/fuzz/corpus/$$name || exit 1; \
 	done
 
+# ---- measuring ---------------------------------------------------------------------------------
+
+BENCH_OBJECTS := $(patsubst %,$B/tests/bench/%.o,cases machine pool problem timing)
+$B/tests/bench/yardstick.o $B/tests/bench/projections.o: PART_CFLAGS = $(BLAS_CFLAGS)
+
+$B/tests/bench/layers: $B/tests/bench/layers.o $B/tests/bench/ours.o $B/tests/bench/yardstick.o \
+		$(BENCH_OBJECTS) $B/libattention.so
+	@echo '  LD    $@'
+	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,-rpath,'$$ORIGIN/../..' -o $@ $(filter %.o,$^) \
+		-L$B -lattention $(BLAS_LIBS) -lm
+
+$B/tests/bench/projections: $B/tests/bench/projections.o $(BENCH_OBJECTS) $(LIB_ARCHIVE)
+	@echo '  LD    $@'
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(BLAS_LIBS) -lm
+
+# Times a peer that is loaded while it runs, so it needs nothing of it here.
+$B/tests/bench/peer_onnxruntime: $B/tests/bench/peer_onnxruntime.o $(BENCH_OBJECTS) $(LIB_ARCHIVE)
+	@echo '  LD    $@'
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(BLAS_LIBS) -ldl -lm
+
+BENCH_PROGRAMS := $(patsubst %,$B/tests/bench/%,layers projections peer_onnxruntime)
+
+.PHONY: bench
+bench: $(BENCH_PROGRAMS) ## measure every layer beside plain BLAS and, where installed, PyTorch and ONNX Runtime
+	@tests/bench/layers.py $B/tests/bench $(BUILD)/onnxruntime
+
+.PHONY: bench-peers
+bench-peers: ## install PyTorch (Debian) and ONNX Runtime (npm, under build/) for make bench
+	@tests/install-packages.sh python3-torch python3-numpy python3-onnx \
+		$(if $(shell command -v npm),,npm)
+	@mkdir -p $(BUILD)/onnxruntime
+	$(Q)cd $(BUILD)/onnxruntime && npm install --ignore-scripts --no-audit --no-fund --silent \
+		onnxruntime-node@1
+
 .PHONY: clean
 clean: ## remove everything that was built
 	rm -rf $(BUILD)
