@@ -84,7 +84,7 @@ $B/flags: FORCE
 $B/lib/linear.o: PART_CFLAGS = $(BLAS_CFLAGS)
 # Kernels are loops over floats: let the compiler unroll and vectorise them. What they fuse they say;
 # a product that is to be rounded must be.
-KERNEL_CFLAGS := -O3 -ffp-contract=off
+KERNEL_CFLAGS := $(if $(filter release,$(MODE)),-O3,-O1) -ffp-contract=off
 $B/lib/kernels/%.o: PART_CFLAGS = $(KERNEL_CFLAGS)
 # An instruction set is allowed in its own file alone; select.c asks the processor before it is used.
 ifeq ($(shell $(CC) -dumpmachine | cut -d- -f1),x86_64)
