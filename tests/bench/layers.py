@@ -95,7 +95,7 @@ class OnnxRuntime:
     """Models of each case are written once, and each is timed in a process of its own."""
 
     def __init__(self, programs, library, scratch):
-        self.program, self.library, self.scratch = programs / "peer_onnxruntime", library, scratch
+        self.program, self.runtime, self.scratch = programs / "peer_onnxruntime", library, scratch
         self.models, self.version = {}, "?"
 
     def write(self, c):
@@ -110,7 +110,7 @@ class OnnxRuntime:
     def measure(self, c, threads):
         answers = []
         for folder in [] if c.relational else self.write(c):
-            done = subprocess.run([self.program, self.library, f"{self.scratch}/{folder}", str(threads), SECONDS],
+            done = subprocess.run([self.program, self.runtime, f"{self.scratch}/{folder}", str(threads), SECONDS],
                                   env=environment("auto"), stdout=subprocess.PIPE, text=True)
             if done.returncode:
                 continue  # it has said why
