@@ -77,10 +77,13 @@ bool attni_core_lay_out(attn_plan *plan, size_t *n_bytes)
 {
     size_t rows = (tile_rows(plan) + 15) / 16 * 16;
     size_t block = rows < BLOCK ? rows : BLOCK;
+    /* few queries pack nothing, and few keys less than a tile: the width is the request's to choose */
+    size_t values = plan->n_queries < FEW_QUERIES ? 0 : KEY_TILE;
+    size_t keys = values < plan->n_keys ? values : padded(plan->n_keys);
     const size_t shapes[ATTNI_CORE_PARTS][3] = {
         {block, KEY_TILE, sizeof(float)},
-        {plan->head_width, KEY_TILE, sizeof(float)},
-        {padded(plan->value_width), KEY_TILE, sizeof(float)},
+        {plan->head_width, keys, sizeof(float)},
+        {padded(plan->value_width), values, sizeof(float)},
         {rows, 1, sizeof(float)},
         {rows, 1, sizeof(float)},
         {rows, 1, sizeof(struct attni_edge *)}};
