@@ -59,7 +59,7 @@ struct work {
 
 static size_t n_tiles(const attn_plan *plan)
 {
-    return plan->n_queries / QUERY_TILE + (plan->n_queries % QUERY_TILE != 0);
+    return attni_parts(plan->n_queries, QUERY_TILE);
 }
 
 static size_t tile_rows(const attn_plan *plan)
@@ -144,10 +144,8 @@ static void start(struct work *work, const struct attni_core *core, size_t task,
         head = batch % n_heads;
         batch /= n_heads;
     }
-    size_t first =
-        plan->n_queries / tiles * tile + plan->n_queries % tiles * tile / tiles;
-    size_t next = plan->n_queries / tiles * (tile + 1) +
-                  plan->n_queries % tiles * (tile + 1) / tiles;
+    size_t first = attni_part_start(plan->n_queries, tiles, tile);
+    size_t next = attni_part_start(plan->n_queries, tiles, tile + 1);
     *work =
         (struct work){.core = core,
                       .kernels = attni_kernels(),

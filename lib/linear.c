@@ -40,19 +40,15 @@ const char *attn_blas_name(void)
     return openblas_get_config();
 }
 
-static size_t parts(size_t n, size_t most)
-{
-    return n / most + (n % most != 0);
-}
-
 /* ---- storage ------------------------------------------------------------------------------- */
 
 bool attni_linear_floats(size_t n_in, size_t n_out, bool bf16, size_t *n)
 {
     const struct attni_kernels *kernels = attni_kernels();
     bool packed = kernels->packs || bf16;
-    size_t columns = packed ? parts(n_out, kernels->n_panel) * kernels->n_panel : n_out;
-    return attni_multiply(bf16 ? parts(n_in, 2) : n_in, columns, n);
+    size_t columns =
+        packed ? attni_parts(n_out, kernels->n_panel) * kernels->n_panel : n_out;
+    return attni_multiply(bf16 ? attni_parts(n_in, 2) : n_in, columns, n);
 }
 
 /* One panel of a weight that is stored [n_in, n_out]: its rows are there already. */
@@ -94,7 +90,7 @@ void attni_linear_store(const struct attni_linear *linear, const float *weight,
         memcpy(stored, weight, n_in * n_out * sizeof *stored);
         return;
     }
-    size_t depth = linear->bf16 ? parts(n_in, 2) : n_in;
+    size_t depth = linear->bf16 ? attni_parts(n_in, 2) : n_in;
     for (size_t column = 0; column < n_out; column += n_panel) {
         size_t n = n_out - column < n_panel ? n_out - column : n_panel;
         const float *from = weight + column * (linear->in_out ? 1 : n_in);
@@ -155,8 +151,8 @@ static void run_bf16(const struct attni_linear *linear, struct attni_gemm gemm,
 {
     const struct attni_kernels *kernels = attni_kernels();
     float pairs[ATTNI_MOST_ROWS * DEPTH / 2];
-    size_t n_in = linear->n_in, n_rows = gemm.m, depth = parts(n_in, 2);
-    size_t n_blocks = parts(n_rows, kernels->n_rows);
+    size_t n_in = linear->n_in, n_rows = gemm.m, depth = attni_parts(n_in, 2);
+    size_t n_blocks = attni_parts(n_rows, kernels->n_rows);
     float *c = gemm.c;
     gemm.a = pairs;
     gemm.a_stride = DEPTH / 2;
@@ -171,7 +167,7 @@ static void run_bf16(const struct attni_linear *linear, struct attni_gemm gemm,
                 kernels->round_pairs_bf16(n, x + (row + i) * n_in + d,
                                           pairs + i * gemm.a_stride);
             }
-            gemm.k = parts(n, 2);
+            gemm.k = attni_parts(n, 2);
             gemm.b = linear->weight + column * depth + d / 2 * kernels->n_panel;
             gemm.accumulate = d > 0;
             kernels->gemm_bf16(&gemm);
@@ -183,24 +179,22 @@ static void run_bf16(const struct attni_linear *linear, struct attni_gemm gemm,
 static size_t column_parts(const struct attni_linear *linear)
 {
     bool packed = attni_kernels()->packs || linear->bf16;
-    return packed ? parts(linear->n_out, COLUMNS) : 1;
+    return packed ? attni_parts(linear->n_out, COLUMNS) : 1;
 }
 
 size_t attni_linear_n_tasks(const struct attni_linear *linear, size_t n_rows)
 {
-    return parts(n_rows, ROWS) * column_parts(linear);
+    return attni_parts(n_rows, ROWS) * column_parts(linear);
 }
 
 void attni_linear_run(const struct attni_linear *linear, size_t n_rows, const float *x,
                       float *y, size_t task)
 {
     size_t n_in = linear->n_in, n_out = linear->n_out;
-    size_t n_row_parts = parts(n_rows, ROWS), row_part = task % n_row_parts;
+    size_t n_row_parts = attni_parts(n_rows, ROWS), row_part = task % n_row_parts;
     /* even parts: none is left thin */
-    size_t row =
-        n_rows / n_row_parts * row_part + n_rows % n_row_parts * row_part / n_row_parts;
-    size_t next = n_rows / n_row_parts * (row_part + 1) +
-                  n_rows % n_row_parts * (row_part + 1) / n_row_parts;
+    size_t row = attni_part_start(n_rows, n_row_parts, row_part);
+    size_t next = attni_part_start(n_rows, n_row_parts, row_part + 1);
     if (!attni_kernels()->packs && !linear->bf16) {
         run_blas(linear, next - row, x + row * n_in, y + row * n_out);
         return;

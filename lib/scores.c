@@ -142,7 +142,7 @@ enum attn_status attni_scores_check(attn_plan *plan, struct attn_tensor *output,
 
 static size_t n_tiles(const attn_plan *plan)
 {
-    return plan->n_queries / TILE + (plan->n_queries % TILE != 0);
+    return attni_parts(plan->n_queries, TILE);
 }
 
 size_t attni_scores_n_tasks(const attn_plan *plan)
