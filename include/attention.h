@@ -438,6 +438,12 @@ const struct attn_named_tensor *attn_plan_output(const attn_plan *plan, size_t i
 enum attn_status attn_plan_scratch(const attn_plan *plan, size_t n_workers,
                                    size_t *n_bytes) ATTN_MUST_CHECK;
 
+/* Memory for scratch, inputs or outputs: aligned to 64 bytes, its contents undefined and, from 2 MB
+ * on, of large pages where the system has them: with the usual ones a tenth of the time of a large
+ * forward goes into finding pages. NULL: out of memory. Release with attn_free; NULL is fine. */
+void *attn_alloc(size_t n_bytes) ATTN_MUST_CHECK;
+void attn_free(void *memory);
+
 /* Compute. outputs[i]: float memory for attn_plan_output(plan, i); scratch: attn_plan_scratch
  * bytes, aligned as malloc does; parallel: NULL runs inline. Allocates nothing. One plan may run on
  * several threads at once, each with outputs and scratch of its own.

@@ -17,14 +17,22 @@
 #include <math.h>
 #include <string.h>
 
-/* Queries of a task: so many share one packing of a tile of keys and values. */
-#define QUERY_TILE ((size_t)448)
+/* Queries whose scores against a tile of keys exist at once: about so many, whole products. They
+ * stay near a first-level cache. */
+#define MOST_BLOCK ((size_t)28)
 
-/* Keys of a tile: packed, it stays in a second-level cache. */
-#define KEY_TILE ((size_t)128)
+/* Queries of a task: so many share one packing of a tile of keys and values; fewer where there would
+ * be few tasks. */
+#define MOST_QUERIES ((size_t)1024)
+#define LEAST_QUERIES ((size_t)256)
+#define ENOUGH_TASKS ((size_t)8)
 
-/* Queries whose scores against a tile exist at once: they stay in a first-level cache. */
-#define BLOCK ((size_t)56)
+/* Keys of a tile. The longer it is, the less often are sums taken up again and scaled. */
+#define MOST_KEYS ((size_t)512)
+#define LEAST_KEYS ((size_t)64)
+
+/* Floats of a tile's keys and values together: packed, they stay in a second-level cache. */
+#define TILE_FLOATS ((size_t)65536)
 
 /* With fewer queries, turning keys into columns costs more than it saves. */
 #define FEW_QUERIES ((size_t)5)
@@ -41,15 +49,19 @@ struct work {
     size_t key, n_keys;           /* the tile of keys */
     size_t block, n_block;        /* queries [first + block, first + block + n_block) */
     size_t n_seen;                /* keys of the tile that any query of the block sees */
+    bool packed;                  /* the tile is */
     bool finite;                  /* so are the tile's values */
     bool terms;                   /* scores are more than scaled products */
     bool value_terms;             /* results are more than weighted values */
     bool few;
     float *context; /* of the first query; NULL: not wanted here */
     float *probabilities;
-    float *scores;    /* [n][KEY_TILE] */
-    float *keys;      /* columns: panels of [head width][n_panel] */
-    float *values;    /* panels of [KEY_TILE][n_panel] */
+    size_t tile;    /* keys of a whole tile */
+    float *scores;  /* [n_block][tile] */
+    float *queries; /* [n][head width]: those of a head lie apart, which wastes a cache */
+    float *results; /* [n][value width], for the same reason */
+    float *keys;    /* columns: panels of [head width][n_panel] */
+    float *values;  /* panels of [tile][n_panel] */
     float *max, *sum; /* [n] */
     const struct attni_edge *
         *edges; /* [n]: the first edge that may concern the next tile */
@@ -57,14 +69,43 @@ struct work {
 
 /* ---- scratch ------------------------------------------------------------------------------- */
 
+/* Queries of a block. */
+static size_t block_rows(void)
+{
+    size_t n_rows = attni_kernels()->n_rows;
+    return MOST_BLOCK / n_rows * n_rows;
+}
+
+static size_t tile_keys(const attn_plan *plan)
+{
+    size_t width = plan->head_width < TILE_FLOATS ? plan->head_width : TILE_FLOATS;
+    width += plan->value_width < TILE_FLOATS ? plan->value_width : TILE_FLOATS;
+    size_t n = width > 0 ? TILE_FLOATS / width / LEAST_KEYS * LEAST_KEYS : MOST_KEYS;
+    return n > MOST_KEYS ? MOST_KEYS : n < LEAST_KEYS ? LEAST_KEYS : n;
+}
+
+/* Into how many tiles the queries of a head are cut: no result depends on that. */
 static size_t n_tiles(const attn_plan *plan)
 {
-    return attni_parts(plan->n_queries, QUERY_TILE);
+    size_t most = MOST_QUERIES, n_heads = plan->layer->spec.n_heads;
+    if (plan->n_batch < ENOUGH_TASKS && n_heads < ENOUGH_TASKS) {
+        size_t others = plan->n_batch * n_heads;
+        while (most > LEAST_QUERIES &&
+               others * attni_parts(plan->n_queries, most) < ENOUGH_TASKS) {
+            most /= 2;
+        }
+    }
+    return attni_parts(plan->n_queries, most);
 }
 
 static size_t tile_rows(const attn_plan *plan)
 {
-    return plan->n_queries < QUERY_TILE ? plan->n_queries : QUERY_TILE;
+    return attni_parts(plan->n_queries, n_tiles(plan));
+}
+
+static bool few_queries(const attn_plan *plan)
+{
+    return plan->n_queries < FEW_QUERIES;
 }
 
 static size_t padded(size_t n)
@@ -76,12 +117,14 @@ static size_t padded(size_t n)
 bool attni_core_lay_out(attn_plan *plan, size_t *n_bytes)
 {
     size_t rows = (tile_rows(plan) + 15) / 16 * 16;
-    size_t block = rows < BLOCK ? rows : BLOCK;
+    size_t block = rows < block_rows() ? rows : block_rows(), tile = tile_keys(plan);
     /* few queries pack nothing, and few keys less than a tile: the width is the request's to choose */
-    size_t values = plan->n_queries < FEW_QUERIES ? 0 : KEY_TILE;
+    size_t values = few_queries(plan) ? 0 : tile, copied = few_queries(plan) ? 0 : rows;
     size_t keys = values < plan->n_keys ? values : padded(plan->n_keys);
     const size_t shapes[ATTNI_CORE_PARTS][3] = {
-        {block, KEY_TILE, sizeof(float)},
+        {block, tile, sizeof(float)},
+        {copied, plan->head_width, sizeof(float)},
+        {copied, plan->value_width, sizeof(float)},
         {plan->head_width, keys, sizeof(float)},
         {padded(plan->value_width), values, sizeof(float)},
         {rows, 1, sizeof(float)},
@@ -106,11 +149,13 @@ static void bind_scratch(struct work *work, unsigned char *scratch)
         parts[i] = scratch + work->core->plan->core_at[i];
     }
     work->scores = parts[0];
-    work->keys = parts[1];
-    work->values = parts[2];
-    work->max = parts[3];
-    work->sum = parts[4];
-    work->edges = parts[5];
+    work->queries = parts[1];
+    work->results = parts[2];
+    work->keys = parts[3];
+    work->values = parts[4];
+    work->max = parts[5];
+    work->sum = parts[6];
+    work->edges = parts[7];
 }
 
 /* ---- tasks --------------------------------------------------------------------------------- */
@@ -119,7 +164,7 @@ static void bind_scratch(struct work *work, unsigned char *scratch)
  * the others read, so together they read memory from end to end. */
 static size_t heads_of_task(const attn_plan *plan)
 {
-    bool together = plan->n_queries < FEW_QUERIES && plan->n_batch >= MANY_SAMPLES;
+    bool together = few_queries(plan) && plan->n_batch >= MANY_SAMPLES;
     return together ? plan->layer->spec.n_heads : 1;
 }
 
@@ -155,7 +200,8 @@ static void start(struct work *work, const struct attni_core *core, size_t task,
                       .n = next - first,
                       .terms = attni_terms_any(plan),
                       .value_terms = plan->kv.data || core->plan->layer->edge_value_bias,
-                      .few = plan->n_queries < FEW_QUERIES};
+                      .few = few_queries(plan),
+                      .tile = tile_keys(plan)};
     if (core->context && batch < plan->n_batch) {
         work->context =
             core->context +
@@ -175,6 +221,13 @@ static float *context_row(const struct work *work, size_t i)
     return work->context + i * plan->layer->spec.n_heads * plan->value_width;
 }
 
+/* Where the result of query i is gathered. */
+static float *result_row(const struct work *work, size_t i)
+{
+    return work->few ? context_row(work, i)
+                     : work->results + i * work->core->plan->value_width;
+}
+
 static void clear(struct work *work)
 {
     const attn_plan *plan = work->core->plan;
@@ -182,7 +235,7 @@ static void clear(struct work *work)
         work->max[i] = -INFINITY;
         work->sum[i] = 0;
         if (work->context) {
-            memset(context_row(work, i), 0, plan->value_width * sizeof(float));
+            memset(result_row(work, i), 0, plan->value_width * sizeof(float));
         }
         if (plan->n_edges) {
             size_t at = work->batch * plan->n_queries + work->first + i;
@@ -200,9 +253,20 @@ static const float *head_rows(const struct attni_rows *rows, const struct work *
            row * rows->row;
 }
 
+static void copy_queries(const struct work *work)
+{
+    size_t width = work->core->plan->head_width;
+    for (size_t i = 0; i < work->n; i++) {
+        memcpy(work->queries + i * width,
+               head_rows(&work->core->query, work, work->first + i),
+               width * sizeof *work->queries);
+    }
+}
+
 /* Turn the tile's keys into columns and its values into panels, for all blocks of queries. */
 static void pack_tile(struct work *work)
 {
+    work->packed = true;
     const struct attni_core *core = work->core;
     size_t width = core->plan->head_width, n_panel = work->kernels->n_panel;
     const float *key = head_rows(&core->key, work, work->key);
@@ -215,7 +279,7 @@ static void pack_tile(struct work *work)
         work->finite = work->kernels->pack_rows_f32(
             work->n_keys, core->plan->value_width,
             head_rows(&core->value, work, work->key), core->value.row, work->values,
-            n_panel * KEY_TILE);
+            n_panel * work->tile);
     }
 }
 
@@ -223,22 +287,23 @@ static void multiply_keys(const struct work *work)
 {
     const struct attni_core *core = work->core;
     size_t width = core->plan->head_width, n_panel = work->kernels->n_panel;
-    const float *query = head_rows(&core->query, work, work->first + work->block);
     if (work->few) {
-        work->kernels->scores_f32(work->n_block, work->n_seen, width, query,
-                                  core->query.row, head_rows(&core->key, work, work->key),
-                                  core->key.row, work->scores, KEY_TILE);
+        work->kernels->scores_f32(
+            work->n_block, work->n_seen, width,
+            head_rows(&core->query, work, work->first + work->block), core->query.row,
+            head_rows(&core->key, work, work->key), core->key.row, work->scores,
+            work->tile);
         return;
     }
     struct attni_gemm gemm = {.m = work->n_block,
                               .n = work->n_seen,
                               .k = width,
-                              .a = query,
-                              .a_stride = core->query.row,
+                              .a = work->queries + work->block * width,
+                              .a_stride = width,
                               .b = work->keys,
                               .panel_stride = n_panel * width,
                               .c = work->scores,
-                              .c_stride = KEY_TILE};
+                              .c_stride = work->tile};
     work->kernels->gemm_f32(&gemm);
 }
 
@@ -271,7 +336,7 @@ static struct attni_row row_of(const struct work *work, size_t i, size_t n_keys)
                               .query = work->first + i,
                               .key = work->key,
                               .n_keys = n_keys,
-                              .scores = work->scores + (i - work->block) * KEY_TILE};
+                              .scores = work->scores + (i - work->block) * work->tile};
 }
 
 /* From products to scores of row i. */
@@ -292,31 +357,31 @@ static void rescale(const struct work *work, size_t i, size_t n_keys, float fact
     const struct attni_core *core = work->core;
     struct attni_row row = row_of(work, i, n_keys);
     if (factor == 0) { /* a weight of 0 adds nothing, not even 0 times infinity */
-        memset(context_row(work, i), 0, core->plan->value_width * sizeof(float));
+        memset(result_row(work, i), 0, core->plan->value_width * sizeof(float));
     } else if (factor != 1) {
-        work->kernels->scale_f32(core->plan->value_width, factor, context_row(work, i));
+        work->kernels->scale_f32(core->plan->value_width, factor, result_row(work, i));
     }
     if (work->value_terms && n_keys > 0) {
         attni_terms_values(core, &row, core->plan->n_edges ? work->edges[i] : NULL,
-                           context_row(work, i));
+                           result_row(work, i));
     }
 }
 
 /* From products to weights, for all rows of the block. */
 static void weigh(const struct work *work)
 {
-    size_t n_keys[BLOCK];
-    float factor[BLOCK];
+    size_t n_keys[MOST_BLOCK];
+    float factor[MOST_BLOCK];
     for (size_t i = 0; i < work->n_block; i++) {
         n_keys[i] = visible(work, work->block + i);
         adjust(work, work->block + i, n_keys[i]);
     }
     work->kernels->softmax_step_f32(
         work->n_block, n_keys, work->terms ? 1 : work->core->plan->scale, work->scores,
-        KEY_TILE, work->max + work->block, work->sum + work->block, factor);
+        work->tile, work->max + work->block, work->sum + work->block, factor);
     for (size_t i = 0; i < work->n_block; i++) {
         for (size_t j = n_keys[i]; j < work->n_seen; j++) {
-            work->scores[i * KEY_TILE + j] = 0;
+            work->scores[i * work->tile + j] = 0;
         }
         if (work->context) {
             rescale(work, work->block + i, n_keys[i], factor[i]);
@@ -332,9 +397,9 @@ static void add_values(const struct work *work)
     if (work->few || !work->finite) {
         for (size_t i = 0; i < work->n_block; i++) {
             work->kernels->weighted_sum_f32(
-                work->n_seen, width, work->scores + i * KEY_TILE,
+                work->n_seen, width, work->scores + i * work->tile,
                 head_rows(&core->value, work, work->key), core->value.row,
-                context_row(work, work->block + i));
+                result_row(work, work->block + i));
         }
         return;
     }
@@ -342,11 +407,11 @@ static void add_values(const struct work *work)
                               .n = width,
                               .k = work->n_seen,
                               .a = work->scores,
-                              .a_stride = KEY_TILE,
+                              .a_stride = work->tile,
                               .b = work->values,
-                              .panel_stride = work->kernels->n_panel * KEY_TILE,
-                              .c = context_row(work, work->block),
-                              .c_stride = core->plan->layer->spec.n_heads * width,
+                              .panel_stride = work->kernels->n_panel * work->tile,
+                              .c = result_row(work, work->block),
+                              .c_stride = width,
                               .accumulate = true};
     work->kernels->gemm_f32(&gemm);
 }
@@ -366,6 +431,9 @@ static void run_block(struct work *work)
             keep_scores(work, work->block + i, NULL, 0);
         }
         return;
+    }
+    if (!work->few && !work->packed) {
+        pack_tile(work);
     }
     multiply_keys(work);
     weigh(work);
@@ -387,13 +455,23 @@ static float normaliser(const struct work *work, size_t i)
     return plan->n_keys > 0 && plan->layer->spec.empty_rows == ATTN_EMPTY_NAN ? NAN : 0;
 }
 
+static void give_result(const struct work *work, size_t i, float factor)
+{
+    size_t width = work->core->plan->value_width;
+    float *result = result_row(work, i), *context = context_row(work, i);
+    work->kernels->scale_f32(width, factor, result);
+    if (context != result) {
+        memcpy(context, result, width * sizeof *context);
+    }
+}
+
 static void finish(const struct work *work, size_t bound)
 {
     const attn_plan *plan = work->core->plan;
     for (size_t i = 0; i < work->n; i++) {
         float factor = normaliser(work, i);
         if (work->context) {
-            work->kernels->scale_f32(plan->value_width, factor, context_row(work, i));
+            give_result(work, i, factor);
         }
         if (!work->probabilities) {
             continue;
@@ -428,17 +506,20 @@ static void run_head(const struct attni_core *core, size_t task, size_t head,
     struct work work;
     start(&work, core, task, head, scratch);
     clear(&work);
+    if (!work.few) {
+        copy_queries(&work);
+    }
     size_t last = work.first + work.n, bound = plan->n_keys;
     if (plan->layer->spec.causal && last < bound) {
         bound = last;
     }
-    for (work.key = 0; work.key < bound; work.key += KEY_TILE) {
-        work.n_keys = bound - work.key < KEY_TILE ? bound - work.key : KEY_TILE;
-        if (!work.few) {
-            pack_tile(&work);
-        }
-        for (work.block = 0; work.block < work.n; work.block += BLOCK) {
-            work.n_block = work.n - work.block < BLOCK ? work.n - work.block : BLOCK;
+    size_t n_blocks = attni_parts(work.n, block_rows());
+    for (work.key = 0; work.key < bound; work.key += work.tile) {
+        work.n_keys = bound - work.key < work.tile ? bound - work.key : work.tile;
+        work.packed = false;
+        for (size_t block = 0; block < n_blocks; block++) {
+            work.block = attni_part_start(work.n, n_blocks, block);
+            work.n_block = attni_part_start(work.n, n_blocks, block + 1) - work.block;
             run_block(&work);
         }
     }

@@ -6,7 +6,6 @@
 #include "status.h"
 #include "tensor.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,13 +257,13 @@ enum attn_status attn_layer_create(const struct attn_spec *spec,
     }
     created->spec = *spec;
     created->n_floats = layout.n_floats;
-    created->memory = calloc(layout.n_floats + ALIGNMENT, sizeof(float));
-    if (!created->memory) {
+    created->parameters = attn_alloc(layout.n_floats * sizeof(float));
+    if (!created->parameters) {
         status = attni_fail_memory(error);
         goto out;
     }
-    size_t misaligned = (uintptr_t)created->memory / sizeof(float) % ALIGNMENT;
-    created->parameters = created->memory + (ALIGNMENT - misaligned);
+    /* between parameters there may be gaps, which kernels read as the ends of panels */
+    memset(created->parameters, 0, layout.n_floats * sizeof(float));
     for (size_t i = 0; i < layout.n && status == ATTN_OK; i++) {
         if (layout.tensors[i]) {
             status = load(spec, &layout.parameters[i], layout.tensors[i],
@@ -286,7 +285,7 @@ out:
 void attn_layer_free(attn_layer *layer)
 {
     if (layer) {
-        free(layer->memory);
+        attn_free(layer->parameters);
         free(layer);
     }
 }

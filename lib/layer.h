@@ -14,8 +14,7 @@ struct attni_post {
 
 struct attn_layer {
     struct attn_spec spec;
-    float *memory;     /* what was allocated; owned */
-    float *parameters; /* all of them, one after the other, within memory */
+    float *parameters; /* all of them, one after the other; owned */
     size_t n_floats;
     struct attni_linear fused, query, key, value, output;
     const float *edge_bias, *edge_value_bias;

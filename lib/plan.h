@@ -8,7 +8,7 @@
 #include "spec.h"
 
 /* Parts of the core's scratch. */
-#define ATTNI_CORE_PARTS 6
+#define ATTNI_CORE_PARTS 8
 
 /* Where rows [batch, length, heads, head width] are; strides in floats, 0 where one batch entry
  * serves all. */

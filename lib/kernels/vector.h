@@ -16,8 +16,10 @@
 #define WIDEST (TILE_VECTORS * 4)
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
+#define UNROLL_4 _Pragma("clang loop unroll_count(4)")
 #else
 #define UNROLL _Pragma("GCC unroll 16")
+#define UNROLL_4 _Pragma("GCC unroll 4")
 #endif
 #define INLINE static inline __attribute__((always_inline))
 

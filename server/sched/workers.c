@@ -13,8 +13,6 @@
 #include <string.h>
 #include <time.h>
 
-#define SCRATCH_ALIGNMENT 64
-
 /* One thread. */
 struct member {
     struct ad_workers *workers; /* immutable */
@@ -39,17 +37,9 @@ void *ad_scratch_get(struct ad_scratch *scratch, size_t size)
     if (scratch->data && size <= scratch->size) {
         return scratch->data;
     }
-    if (size > SIZE_MAX - SCRATCH_ALIGNMENT) {
-        return NULL;
-    }
-    /* At least one line, so that a size of 0 has memory too. */
-    size_t rounded = size / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
-    if (rounded < size || rounded == 0) {
-        rounded += SCRATCH_ALIGNMENT;
-    }
     ad_scratch_reset(scratch);
-    scratch->data = aligned_alloc(SCRATCH_ALIGNMENT, rounded);
-    scratch->size = scratch->data ? rounded : 0;
+    scratch->data = attn_alloc(size);
+    scratch->size = scratch->data ? size : 0;
     return scratch->data;
 }
 
@@ -62,7 +52,7 @@ void ad_scratch_trim(struct ad_scratch *scratch)
 
 void ad_scratch_reset(struct ad_scratch *scratch)
 {
-    free(scratch->data);
+    attn_free(scratch->data);
     scratch->data = NULL;
     scratch->size = 0;
 }

@@ -128,9 +128,9 @@ static void measure(const struct bench *bench, const struct bench_case *c)
         if (case_projects_query(c)) {
             measure_ours(bench, problem, ATTN_STORE_BF16, &forward, expected, n);
         }
-        free(forward.out);
+        attn_free(forward.out);
     }
-    free(expected);
+    attn_free(expected);
     problem_free(problem);
 }
 
@@ -181,7 +181,7 @@ static void measure_memory(const struct bench *bench, const struct bench_case *c
     printf(", \"seconds\": %.3f, \"scratch\": %zu, \"peak\": %zu}\n", seconds,
            ours_scratch_bytes(ours), peak_memory() - before);
     ours_free(ours);
-    free(out);
+    attn_free(out);
     problem_free(problem);
 }
 

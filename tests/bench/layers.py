@@ -23,8 +23,9 @@ import cases  # noqa: E402
 HERE = pathlib.Path(__file__).parent
 PYTHON = "/usr/bin/python3"  # the one that Debian's packages of the peers belong to
 
-# Freed memory is kept: fresh pages cost more than the arithmetic on some machines.
-KEEP = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2 ** 62), "MALLOC_TOP_PAD_": str(2 ** 26)}
+# Freed memory is kept and made of large pages: fresh and small ones cost more than the arithmetic on
+# some machines. The library asks for large pages by itself; this gives them to its peers.
+KEEP = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2 ** 62), "MALLOC_TOP_PAD_": str(2 ** 26)}
 
 
 def setting(name, default):

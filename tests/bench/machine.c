@@ -101,13 +101,13 @@ static void read_run(void *argument)
 double machine_read_bandwidth(size_t n_bytes)
 {
     size_t rounded = (n_bytes + 511) / 512 * 512;
-    float *data = aligned_alloc(64, rounded);
+    float *data = attn_alloc(rounded);
     if (!data) {
         die("out of memory");
     }
     memset(data, 0, rounded);
     struct limit limit = {.loops = loops(), .data = data, .n = rounded / sizeof(float)};
     struct timing timing = time_it(0.1, read_run, &limit);
-    free(data);
+    attn_free(data);
     return (double)rounded / (1e-6 * timing.min_us);
 }

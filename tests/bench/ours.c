@@ -274,10 +274,10 @@ void ours_free(struct ours *ours)
     }
     attn_plan_free(ours->plan);
     attn_layer_free(ours->layer);
-    free(ours->fused);
-    free(ours->fused_bias);
-    free(ours->scratch);
-    free(ours);
+    attn_free(ours->fused);
+    attn_free(ours->fused_bias);
+    attn_free(ours->scratch);
+    attn_free(ours);
 }
 
 size_t ours_scratch_bytes(const struct ours *ours)
@@ -287,7 +287,7 @@ size_t ours_scratch_bytes(const struct ours *ours)
 
 void ours_take_scratch(struct ours *ours, bool touch)
 {
-    ours->scratch = malloc(ours->scratch_bytes + 1);
+    ours->scratch = attn_alloc(ours->scratch_bytes);
     if (!ours->scratch) {
         die("out of memory");
     }

@@ -9,7 +9,7 @@
 
 void *bench_memory(size_t n_bytes)
 {
-    void *memory = aligned_alloc(64, (n_bytes + 127) / 64 * 64);
+    void *memory = attn_alloc(n_bytes + 64);
     if (!memory) {
         die("out of memory");
     }
@@ -129,21 +129,21 @@ void problem_free(struct problem *p)
     }
     struct map *maps[] = {&p->query_map, &p->key_map, &p->value_map, &p->output_map};
     for (size_t i = 0; i < 4; i++) {
-        free(maps[i]->weight);
-        free(maps[i]->bias);
+        attn_free(maps[i]->weight);
+        attn_free(maps[i]->bias);
     }
     if (p->value != p->key) {
-        free(p->value);
+        attn_free(p->value);
     }
     if (p->key != p->query) {
-        free(p->key);
+        attn_free(p->key);
     }
-    free(p->query);
-    free(p->blocks);
-    free(p->keeps);
-    free(p->edges);
-    free(p->types);
-    free(p->edge_bias);
-    free(p->edge_value_bias);
-    free(p);
+    attn_free(p->query);
+    attn_free(p->blocks);
+    attn_free(p->keeps);
+    attn_free(p->edges);
+    attn_free(p->types);
+    attn_free(p->edge_bias);
+    attn_free(p->edge_value_bias);
+    attn_free(p);
 }

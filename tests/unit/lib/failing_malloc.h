@@ -47,6 +47,7 @@ static inline bool failing_malloc_end(long *n_live)
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *block, size_t size);
+void *__libc_memalign(size_t alignment, size_t size);
 void __libc_free(void *block);
 
 static bool failing_malloc_fails(void)
@@ -73,6 +74,13 @@ void *malloc(size_t size)
 void *calloc(size_t n, size_t size)
 {
     return failing_malloc_fails() ? NULL : failing_malloc_count(__libc_calloc(n, size));
+}
+
+void *aligned_alloc(size_t alignment, size_t size)
+{
+    return failing_malloc_fails()
+               ? NULL
+               : failing_malloc_count(__libc_memalign(alignment, size));
 }
 
 void *realloc(void *block, size_t size)
