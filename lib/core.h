@@ -11,12 +11,12 @@ struct attni_core {
     const attn_plan *plan;
     struct attni_rows query, key, value;
     struct attni_edges edges; /* of no use when the plan has none */
-    float *context;       /* [batch, queries, heads * value width]; NULL: not wanted */
+    struct {
+        float *data; /* NULL: not wanted */
+        size_t batch, row, head;
+    } context;            /* results, laid out as attni_rows */
     float *probabilities; /* [score batch, heads, queries, keys]; NULL: not wanted */
 };
-
-/* Lay out the scratch of one task (plan->core_at); its bytes. False when that overflows. */
-bool attni_core_lay_out(attn_plan *plan, size_t *n_bytes);
 
 /* Independent tasks (a tile of queries of one head of one sample), costly ones first, and one of
  * them. scratch is aligned to 64. */

@@ -143,7 +143,11 @@ static void attend(struct forward *run)
     float *context =
         projected ? (float *)(void *)(run->scratch + plan->context_at) : run->out;
     run->core.plan = plan;
-    run->core.context = run->out ? context : NULL;
+    size_t row = plan->layer->spec.n_heads * plan->value_width;
+    run->core.context.data = run->out ? context : NULL;
+    run->core.context.batch = plan->n_queries * row;
+    run->core.context.row = row;
+    run->core.context.head = plan->value_width;
     run->core.probabilities = run->attention;
     spread(run->parallel, attni_core_n_tasks(&run->core), core_task, run);
     if (run->out && projected) {

@@ -1,11 +1,12 @@
 /* plan.c - check one call and lay it out. The plan belongs to the caller; it only reads the layer. */
 #include "plan.h"
 
-#include "core.h"
+#include "edges.h"
 #include "scores.h"
 #include "shapes.h"
 #include "status.h"
 #include "tensor.h"
+#include "tiles.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -267,7 +268,8 @@ static enum attn_status lay_out(attn_plan *plan, struct attn_error *error)
     }
     plan->shared_bytes = cursor.bytes;
     size_t worker_bytes = 0;
-    struct cursor worker = {0, work && !attni_core_lay_out(plan, &worker_bytes)};
+    attni_tiles_cut(plan);
+    struct cursor worker = {0, work && !attni_tiles_lay_out(plan, &worker_bytes)};
     take_bytes(&worker, worker_bytes);
     plan->worker_bytes = worker.bytes;
     if (cursor.overflow || worker.overflow) {

@@ -7,9 +7,6 @@
 #include "mask.h"
 #include "spec.h"
 
-/* Parts of the core's scratch. */
-#define ATTNI_CORE_PARTS 8
-
 /* Where rows [batch, length, heads, head width] are; strides in floats, 0 where one batch entry
  * serves all. */
 struct attni_rows {
@@ -30,6 +27,34 @@ struct attni_free {
     size_t shape[ATTN_MAX_RANK];
     size_t query[ATTN_MAX_RANK], key[ATTN_MAX_RANK], mask[ATTN_MAX_RANK]; /* strides */
     size_t mask_query, mask_key;
+};
+
+/* Parts of a task's scratch. */
+enum attni_tile_part {
+    ATTNI_SCORES,     /* [block][tile's keys] */
+    ATTNI_QUERY_TILE, /* [rows][head width] */
+    ATTNI_RESULTS,    /* [rows][value width] */
+    ATTNI_KEY_TILE,   /* columns: panels of [head width][n_panel] */
+    ATTNI_VALUE_TILE, /* panels of [tile's keys][n_panel] */
+    ATTNI_MAX,        /* [rows] */
+    ATTNI_SUM,        /* [rows] */
+    ATTNI_NEXT_EDGES, /* [rows] */
+    ATTNI_TILE_PARTS
+};
+
+/* Rows of scores against a tile of keys that exist at once, at most: near a first-level cache. */
+#define ATTNI_MOST_BLOCK ((size_t)28)
+
+/* How attention is cut (tiles.h). A task has rows: the queries of its heads, head by head. */
+struct attni_tiles {
+    bool few;           /* queries: keys and values are used as they lie */
+    size_t n_samples;   /* of a task, at most */
+    size_t n_heads;     /* taken up at a time */
+    size_t query_parts; /* into which the queries of a head are cut, each a task */
+    size_t n_rows;      /* at a time, at most */
+    size_t n_block;     /* rows whose scores exist at once */
+    size_t n_keys;      /* of a tile */
+    size_t at[ATTNI_TILE_PARTS]; /* within a worker's part of scratch */
 };
 
 struct attn_plan {
@@ -56,9 +81,9 @@ struct attn_plan {
 
     /* Scratch, in bytes from its start; each part is aligned to 64. */
     size_t query_at, key_at, value_at, context_at, edges_at[4];
-    size_t shared_bytes;              /* before the workers' parts */
-    size_t worker_bytes;              /* each */
-    size_t core_at[ATTNI_CORE_PARTS]; /* within a worker's part */
+    size_t shared_bytes; /* before the workers' parts */
+    size_t worker_bytes; /* each */
+    struct attni_tiles tiles;
 };
 
 /* Which of query, key and value (0, 1, 2) a projection makes from its own input. */

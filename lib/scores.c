@@ -177,9 +177,16 @@ void attni_scores_run(const attn_plan *plan, float *out, size_t task)
            n_keys = plan->n_keys;
     size_t n = left < TILE ? left : TILE;
     float *scores = out + (entry * plan->n_queries + first) * n_keys;
-    kernels->scores_f32(
-        n, n_keys, width, query + offset_of(free, free->query, entry) + first * width,
-        width, key + offset_of(free, free->key, entry), width, scores, n_keys);
+    const struct attni_few_scores few = {
+        .n_heads = 1,
+        .n_queries = n,
+        .n_keys = n_keys,
+        .width = width,
+        .query = {query + offset_of(free, free->query, entry) + first * width, width, 0},
+        .key = {key + offset_of(free, free->key, entry), width, 0},
+        .scores = scores,
+        .score_row = n_keys};
+    kernels->scores_f32(&few);
     kernels->scale_f32(n * n_keys, plan->scale, scores);
     if (plan->layer->spec.clip) {
         kernels->clip_f32(n * n_keys, (float)plan->layer->spec.clip_value, scores);

@@ -64,6 +64,14 @@ static inline vf v_where_below(vf x, vf bound, vf below, vf other)
     return _mm256_blendv_ps(other, below, _mm256_cmp_ps(x, bound, _CMP_LT_OQ));
 }
 
+/* All bits of element i where p[i] is not 0. */
+static inline vi v_flags(const unsigned char *p)
+{
+    __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)p);
+    const __m256i zero = _mm256_setzero_si256();
+    return ~(vi)_mm256_cmpeq_epi32(_mm256_cvtepu8_epi32(bytes), zero);
+}
+
 static inline float v_sum(vf v)
 {
     __m128 half = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));

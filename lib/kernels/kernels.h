@@ -24,6 +24,32 @@ struct attni_gemm {
 
 #define ATTNI_MOST_ROWS 16
 
+/* Rows of several heads where they lie: strides in floats from row to row and from head to head. */
+struct attni_lying {
+    const float *data;
+    size_t row, head;
+};
+
+/* For a few queries, without packing, all heads in one walk over the keys:
+ * scores[h * n_queries + i][j] = sum_d query[h][i][d] * key[h][j][d]. */
+struct attni_few_scores {
+    size_t n_heads, n_queries, n_keys, width;
+    struct attni_lying query, key;
+    float *scores; /* rows score_row floats apart */
+    size_t score_row;
+};
+
+/* The other half, for one query of each head, in one walk over the values:
+ * out[h][d] += sum_j weight[h][j] * value[h][j][d]; a weight of 0 adds nothing, whatever its value. */
+struct attni_few_sums {
+    size_t n_heads, n_keys, width;
+    const float *weight; /* heads weight_head floats apart */
+    size_t weight_head;
+    struct attni_lying value;
+    float *out; /* heads out_head floats apart */
+    size_t out_head;
+};
+
 struct attni_kernels {
     const char *name;
     bool
@@ -51,12 +77,7 @@ struct attni_kernels {
     bool (*pack_rows_f32)(size_t n, size_t width, const float *rows, size_t stride,
                           float *panels, size_t panel_stride);
 
-    /* scores[i][j] = sum_d query[i][d] * key[j][d] for n_queries x n_keys, without packing:
-     * for a few queries. Rows of query and key are query_stride and key_stride floats apart, rows of
-     * scores score_stride. */
-    void (*scores_f32)(size_t n_queries, size_t n_keys, size_t width, const float *query,
-                       size_t query_stride, const float *key, size_t key_stride,
-                       float *scores, size_t score_stride);
+    void (*scores_f32)(const struct attni_few_scores *few);
 
     /* sum_d a[d] * b[d], and sum_d a[d] */
     float (*dot_f32)(size_t n, const float *a, const float *b);
@@ -88,6 +109,8 @@ struct attni_kernels {
     /* out[d] += sum_j weight[j] * value[j][d]; a weight of 0 adds nothing, whatever its value. */
     void (*weighted_sum_f32)(size_t n, size_t width, const float *weight,
                              const float *value, size_t value_stride, float *out);
+
+    void (*weighted_heads_f32)(const struct attni_few_sums *few);
 };
 
 extern const struct attni_kernels attni_kernels_ref;

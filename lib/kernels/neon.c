@@ -65,6 +65,13 @@ static inline vf v_where_below(vf x, vf bound, vf below, vf other)
     return vbslq_f32(vcltq_f32(x, bound), below, other);
 }
 
+/* All bits of element i where p[i] is not 0. */
+static inline vi v_flags(const unsigned char *p)
+{
+    const uint32x4_t wide = {p[0], p[1], p[2], p[3]};
+    return vreinterpretq_s32_u32(vtstq_u32(wide, wide));
+}
+
 static inline float v_sum(vf v)
 {
     return vaddvq_f32(v);

@@ -107,14 +107,14 @@ static bool pack_rows_f32(size_t n, size_t width, const float *rows, size_t stri
     return finite;
 }
 
-static void scores_f32(size_t n_queries, size_t n_keys, size_t width, const float *query,
-                       size_t query_stride, const float *key, size_t key_stride,
-                       float *scores, size_t score_stride)
+static void scores_f32(const struct attni_few_scores *few)
 {
-    for (size_t j = 0; j < n_keys; j++) {
-        for (size_t i = 0; i < n_queries; i++) {
-            scores[i * score_stride + j] =
-                dot_f32(width, query + i * query_stride, key + j * key_stride);
+    for (size_t row = 0; row < few->n_heads * few->n_queries; row++) {
+        size_t head = row / few->n_queries, i = row % few->n_queries;
+        for (size_t j = 0; j < few->n_keys; j++) {
+            few->scores[row * few->score_row + j] = dot_f32(
+                few->width, few->query.data + head * few->query.head + i * few->query.row,
+                few->key.data + head * few->key.head + j * few->key.row);
         }
     }
 }
@@ -206,6 +206,15 @@ static void weighted_sum_f32(size_t n, size_t width, const float *weight,
     }
 }
 
+static void weighted_heads_f32(const struct attni_few_sums *few)
+{
+    for (size_t h = 0; h < few->n_heads; h++) {
+        weighted_sum_f32(few->n_keys, few->width, few->weight + h * few->weight_head,
+                         few->value.data + h * few->value.head, few->value.row,
+                         few->out + h * few->out_head);
+    }
+}
+
 const struct attni_kernels attni_kernels_ref = {
     .name = "ref",
     .packs = false,
@@ -226,4 +235,5 @@ const struct attni_kernels attni_kernels_ref = {
     .softmax_step_f32 = softmax_step_f32,
     .exponential_f32 = exponential_f32,
     .weighted_sum_f32 = weighted_sum_f32,
+    .weighted_heads_f32 = weighted_heads_f32,
 };

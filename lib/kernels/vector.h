@@ -66,6 +66,7 @@ const struct attni_kernels TABLE = {
     .softmax_step_f32 = softmax_step_f32,
     .exponential_f32 = exponential_f32,
     .weighted_sum_f32 = weighted_sum_f32,
+    .weighted_heads_f32 = weighted_heads_f32,
 };
 
 #endif

@@ -57,6 +57,13 @@ static inline vf v_where_below(vf x, vf bound, vf below, vf other)
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, bound, _CMP_LT_OQ), other, below);
 }
 
+/* All bits of element i where p[i] is not 0. */
+static inline vi v_flags(const unsigned char *p)
+{
+    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return (vi)_mm512_movm_epi32(_mm_test_epi8_mask(bytes, bytes));
+}
+
 static inline float v_sum(vf v)
 {
     return _mm512_reduce_add_ps(v);

@@ -23,22 +23,15 @@ static float sum_f32(size_t n, const float *a)
     return v_sum(sum);
 }
 
-/* Rows of one head lie apart, further than the processor looks ahead by itself: ask for them. */
-INLINE void fetch_row(const float *row, size_t width)
-{
-    for (size_t d = 0; d < width; d += 16) {
-        __builtin_prefetch(row + d);
-    }
-}
-
 /* Products of a query with LANES keys; `whole`, the whole vectors of a row, is a constant where this
  * is inlined, and part is what is left of a row. */
 INLINE vf products(size_t whole, size_t part, const float *query, const float *key,
-                   size_t key_stride)
+                   size_t key_row)
 {
     vf sums[LANES];
-    for (size_t r = 0; r < LANES; r++) {
-        const float *row = key + r * key_stride;
+    const float *row = key;
+    UNROLL
+    for (size_t r = 0; r < LANES; r++, row += key_row) {
         vf sum = v_all(0);
         for (size_t v = 0; v < whole; v++) {
             sum = v_fma(v_load(query + v * LANES), v_load(row + v * LANES), sum);
@@ -52,130 +45,191 @@ INLINE vf products(size_t whole, size_t part, const float *query, const float *k
     return v_sum_rows(sums);
 }
 
-static vf products_of(size_t width, const float *query, const float *key,
-                      size_t key_stride)
+/* Keys [j, j + n) of all heads; less than LANES of them only where there are no more. */
+INLINE void products_of_keys(const struct attni_few_scores *few, size_t whole,
+                             size_t part, size_t j, size_t n)
 {
-    size_t whole = width / LANES, part = width % LANES;
-    if (part > 0 || whole == 0) {
-        return products(whole, part, query, key, key_stride);
-    }
-    switch (whole) {
-    case 1:
-        return products(1, 0, query, key, key_stride);
-    case 2:
-        return products(2, 0, query, key, key_stride);
-    case 4:
-        return products(4, 0, query, key, key_stride);
-    case 8:
-        return products(8, 0, query, key, key_stride);
-    default:
-        return products(whole, 0, query, key, key_stride);
-    }
-}
-
-static void scores_of_query(size_t n_keys, size_t width, const float *query,
-                            const float *key, size_t key_stride, float *scores)
-{
-    size_t j = 0;
-    for (; j + LANES <= n_keys; j += LANES) {
-        for (size_t r = 0; r < LANES && j + 2 * LANES + r < n_keys; r++) {
-            fetch_row(key + (j + 2 * LANES + r) * key_stride, width);
+    for (size_t h = 0; h < few->n_heads; h++) {
+        const float *key = few->key.data + h * few->key.head + j * few->key.row;
+        for (size_t i = 0; i < few->n_queries; i++) {
+            const float *query =
+                few->query.data + h * few->query.head + i * few->query.row;
+            float *scores = few->scores + (h * few->n_queries + i) * few->score_row + j;
+            if (n == LANES) {
+                v_store(scores, products(whole, part, query, key, few->key.row));
+                continue;
+            }
+            for (size_t r = 0; r < n; r++) {
+                /* fewer keys than a vector: each on its own, with a stride of nothing */
+                vf all = products(whole, part, query, key + r * few->key.row, 0);
+                v_store_part(scores + r, all, 1);
+            }
         }
-        v_store(scores + j, products_of(width, query, key + j * key_stride, key_stride));
-    }
-    if (j < n_keys && n_keys >= LANES) {
-        /* the last keys, some of them again: the same bits */
-        j = n_keys - LANES;
-        v_store(scores + j, products_of(width, query, key + j * key_stride, key_stride));
-        return;
-    }
-    for (; j < n_keys; j++) {
-        /* fewer keys than a vector: each on its own, with a stride of nothing */
-        vf all = products_of(width, query, key + j * key_stride, 0);
-        v_store_part(scores + j, all, 1);
     }
 }
 
-static void scores_f32(size_t n_queries, size_t n_keys, size_t width, const float *query,
-                       size_t query_stride, const float *key, size_t key_stride,
-                       float *scores, size_t score_stride)
+INLINE void products_of_all(const struct attni_few_scores *few, size_t whole, size_t part)
 {
-    for (size_t i = 0; i < n_queries; i++) {
-        scores_of_query(n_keys, width, query + i * query_stride, key, key_stride,
-                        scores + i * score_stride);
+    size_t j = 0, n = few->n_keys;
+    for (; j + LANES <= n; j += LANES) {
+        products_of_keys(few, whole, part, j, LANES);
+    }
+    if (j < n && n >= LANES) {
+        /* the last keys, some of them again: the same bits */
+        products_of_keys(few, whole, part, n - LANES, LANES);
+    } else if (j < n) {
+        products_of_keys(few, whole, part, 0, n);
     }
 }
 
-/* Values listed at a time. */
-#define LISTED 128
+/* Widths that are usual have code of their own. */
+static void scores_f32(const struct attni_few_scores *few)
+{
+    size_t whole = few->width / LANES, part = few->width % LANES;
+    if (part == 0 && whole == 1) {
+        products_of_all(few, 1, 0);
+    } else if (part == 0 && whole == 2) {
+        products_of_all(few, 2, 0);
+    } else if (part == 0 && whole == 4) {
+        products_of_all(few, 4, 0);
+    } else if (part == 0 && whole == 8) {
+        products_of_all(few, 8, 0);
+    } else {
+        products_of_all(few, whole, part);
+    }
+}
 
-/* out[0..part) += the listed rows, each times its weight. `vectors` and `ways` are constants where
- * this is inlined; ways sums go side by side, so that one does not wait for the other. */
-INLINE void weigh_columns(size_t n, size_t vectors, size_t ways, size_t part,
-                          const float *weight, const float *const *rows, size_t column,
+/* Vectors of a sum that are gathered side by side. */
+#define ABREAST 4
+
+/* out[0..n_columns) += rows of values, column vector v by the weights that weight[v] points at; or,
+ * where that is not finite, nothing, and false: a weight of 0 has then to be kept from its value.
+ * `vectors` and `ways` are constants where this is inlined; ways sums go side by side, so that one
+ * does not wait for the other. */
+INLINE bool weigh_columns(size_t vectors, size_t ways, size_t n_columns, size_t n,
+                          const float *const *weight, const float *value, size_t stride,
                           float *out)
 {
-    vf sum[4][4];
+    vf sum[ABREAST * 4];
+    UNROLL
     for (size_t u = 0; u < ways; u++) {
+        UNROLL
         for (size_t v = 0; v < vectors; v++) {
-            sum[u][v] = u == 0 ? load_columns(out, v * LANES, part) : v_all(0);
+            sum[u * vectors + v] =
+                u == 0 ? load_columns(out, v * LANES, n_columns) : v_all(0);
         }
     }
     size_t j = 0;
     for (; j + ways <= n; j += ways) {
+        UNROLL
         for (size_t u = 0; u < ways; u++) {
-            vf w = v_all(weight[j + u]);
+            UNROLL
             for (size_t v = 0; v < vectors; v++) {
-                vf x = load_columns(rows[j + u] + column, v * LANES, part);
-                sum[u][v] = v_fma(w, x, sum[u][v]);
+                vf x = load_columns(value + (j + u) * stride, v * LANES, n_columns);
+                sum[u * vectors + v] =
+                    v_fma(v_all(weight[v][j + u]), x, sum[u * vectors + v]);
             }
         }
     }
     for (; j < n; j++) {
+        UNROLL
         for (size_t v = 0; v < vectors; v++) {
-            vf x = load_columns(rows[j] + column, v * LANES, part);
-            sum[0][v] = v_fma(v_all(weight[j]), x, sum[0][v]);
+            vf x = load_columns(value + j * stride, v * LANES, n_columns);
+            sum[v] = v_fma(v_all(weight[v][j]), x, sum[v]);
         }
     }
+    vf all = v_all(0);
+    UNROLL
     for (size_t v = 0; v < vectors; v++) {
-        vf total = sum[0][v];
         for (size_t u = 1; u < ways; u++) {
-            total = total + sum[u][v];
+            sum[v] = sum[v] + sum[u * vectors + v];
         }
-        store_columns(out, v * LANES, part, total);
+        /* 0 times a finite number is 0, times anything else NaN */
+        all = v_fma(sum[v], v_all(0), all);
     }
+    if (isnan(v_sum(all))) {
+        return false;
+    }
+    UNROLL
+    for (size_t v = 0; v < vectors; v++) {
+        store_columns(out, v * LANES, n_columns, sum[v]);
+    }
+    return true;
 }
 
-static void weigh_rows(size_t n, size_t width, const float *weight,
-                       const float *const *rows, float *out)
+/* The same for up to LANES columns, without what has a weight of 0. */
+static void weigh_open_rows(size_t n, size_t part, const float *weight,
+                            const float *value, size_t stride, float *out)
 {
-    size_t d = 0;
-    for (; d + 4 * LANES <= width; d += 4 * LANES) {
-        weigh_columns(n, 4, 2, 4 * LANES, weight, rows, d, out + d);
+    vf sum = load_columns(out, 0, part);
+    for (size_t j = 0; j < n; j++) {
+        if (weight[j] != 0) {
+            sum = v_fma(v_all(weight[j]), load_columns(value + j * stride, 0, part), sum);
+        }
     }
-    for (; d + LANES <= width; d += LANES) {
-        weigh_columns(n, 1, 4, LANES, weight, rows, d, out + d);
-    }
-    if (d < width) {
-        weigh_columns(n, 1, 4, width - d, weight, rows, d, out + d);
+    store_columns(out, 0, part, sum);
+}
+
+static void weigh_vector(size_t n, size_t part, const float *weight, const float *value,
+                         size_t stride, float *out)
+{
+    bool done = part == LANES ? weigh_columns(1, 4, LANES, n, &weight, value, stride, out)
+                              : weigh_columns(1, 4, part, n, &weight, value, stride, out);
+    if (!done) {
+        weigh_open_rows(n, part, weight, value, stride, out);
     }
 }
 
-/* Values of weight 0 are left out of the list beforehand: a branch a value would be guessed wrong
- * too often under a mask. */
 static void weighted_sum_f32(size_t n, size_t width, const float *weight,
                              const float *value, size_t value_stride, float *out)
 {
-    for (size_t j = 0; j < n; j += LISTED) {
-        const float *rows[LISTED];
-        float weights[LISTED];
-        size_t part = n - j < LISTED ? n - j : LISTED, listed = 0;
-        for (size_t i = 0; i < part; i++) {
-            rows[listed] = value + (j + i) * value_stride;
-            fetch_row(rows[listed], width);
-            weights[listed] = weight[j + i];
-            listed += weight[j + i] != 0;
+    const float *const same[ABREAST] = {weight, weight, weight, weight};
+    size_t d = 0;
+    for (; d + ABREAST * LANES <= width; d += ABREAST * LANES) {
+        if (!weigh_columns(ABREAST, 2, ABREAST * LANES, n, same, value + d, value_stride,
+                           out + d)) {
+            break;
         }
-        weigh_rows(listed, width, weights, rows, out);
+    }
+    for (; d < width; d += LANES) {
+        size_t part = width - d < LANES ? width - d : LANES;
+        weigh_vector(n, part, weight, value + d, value_stride, out + d);
+    }
+}
+
+/* Several heads side by side as one row of columns, a vector of which belongs to one head. */
+static void weigh_side_by_side(const struct attni_few_sums *few)
+{
+    size_t n_vectors = few->n_heads * few->width / LANES, each = few->width / LANES;
+    for (size_t v = 0; v < n_vectors; v += ABREAST) {
+        const float *weight[ABREAST];
+        size_t n = n_vectors - v < ABREAST ? n_vectors - v : ABREAST;
+        for (size_t i = 0; i < n; i++) {
+            weight[i] = few->weight + (v + i) / each * few->weight_head;
+        }
+        const float *value = few->value.data + v * LANES;
+        float *out = few->out + v * LANES;
+        if (n == ABREAST && weigh_columns(ABREAST, 2, ABREAST * LANES, few->n_keys,
+                                          weight, value, few->value.row, out)) {
+            continue;
+        }
+        for (size_t i = 0; i < n; i++) {
+            weigh_vector(few->n_keys, LANES, weight[i], value + i * LANES, few->value.row,
+                         out + i * LANES);
+        }
+    }
+}
+
+static void weighted_heads_f32(const struct attni_few_sums *few)
+{
+    bool adjacent = few->value.head == few->width && few->out_head == few->width;
+    if (adjacent && few->width % LANES == 0 && few->width > 0) {
+        weigh_side_by_side(few);
+        return;
+    }
+    for (size_t h = 0; h < few->n_heads; h++) {
+        weighted_sum_f32(few->n_keys, few->width, few->weight + h * few->weight_head,
+                         few->value.data + h * few->value.head, few->value.row,
+                         few->out + h * few->out_head);
     }
 }

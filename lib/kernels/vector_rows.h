@@ -40,9 +40,25 @@ INLINE vf hyperbolic_tangent(vf x)
     return v_where_below(a, v_all(0.625f), near, (vf)((vi)far | sign));
 }
 
+INLINE void block_vector(const unsigned char *mask, bool true_keeps, float *row)
+{
+    const vi infinite = (vi)v_all(-INFINITY);
+    vi open = true_keeps ? v_flags(mask) : ~v_flags(mask);
+    v_store(row, (vf)(((vi)v_load(row) & open) | (infinite & ~open)));
+}
+
 static void block_f32(size_t n, const unsigned char *mask, bool true_keeps, float *row)
 {
-    for (size_t j = 0; j < n; j++) {
+    size_t j = 0;
+    for (; j + LANES <= n; j += LANES) {
+        block_vector(mask + j, true_keeps, row + j);
+    }
+    if (j < n && n >= LANES) {
+        block_vector(mask + n - LANES, true_keeps,
+                     row + n - LANES); /* some of them again */
+        return;
+    }
+    for (; j < n; j++) {
         row[j] = (mask[j] != 0) != true_keeps ? -INFINITY : row[j];
     }
 }

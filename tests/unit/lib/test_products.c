@@ -278,30 +278,50 @@ END_TEST
 
 /* ---- a few queries ------------------------------------------------------------------------- */
 
+/* Rows of n heads at some distance from each other: heads side by side within a row, as layers have
+ * them, or one after the other. */
+static struct attni_lying lie(struct arena *memory, struct dice *dice, size_t n_heads,
+                              size_t n_rows, size_t width, float **data)
+{
+    bool beside = dice_bool(dice);
+    size_t row = (beside ? n_heads : 1) * width + dice_below(dice, 3);
+    size_t head = beside ? width : n_rows * row + dice_below(dice, 3);
+    size_t n = n_heads && n_rows ? (n_heads - 1) * head + (n_rows - 1) * row + width : 0;
+    *data = arena_reals(memory, dice, n, 2);
+    return (struct attni_lying){*data, row, head};
+}
+
 static void check_scores(const struct attni_kernels *table, struct dice *dice,
                          size_t n_queries, size_t n_keys, size_t width)
 {
-    size_t query_stride = width + dice_below(dice, 3),
-           key_stride = width + dice_below(dice, 3),
-           score_stride = n_keys + dice_below(dice, 3);
-    const float *query = arena_reals(
-        &a_memory, dice, n_queries ? (n_queries - 1) * query_stride + width : 0, 2);
-    const float *key =
-        arena_reals(&b_memory, dice, n_keys ? (n_keys - 1) * key_stride + width : 0, 2);
-    float *scores =
-        arena_floats(&c_memory, n_queries ? (n_queries - 1) * score_stride + n_keys : 0);
-    table->scores_f32(n_queries, n_keys, width, query, query_stride, key, key_stride,
-                      scores, score_stride);
-    for (size_t i = 0; i < n_queries * n_keys; i++) {
+    float *data;
+    size_t n_heads = 1 + dice_below(dice, 3);
+    struct attni_few_scores few = {
+        .n_heads = n_heads,
+        .n_queries = n_queries,
+        .n_keys = n_keys,
+        .width = width,
+        .query = lie(&a_memory, dice, n_heads, n_queries, width, &data),
+        .key = lie(&b_memory, dice, n_heads, n_keys, width, &data),
+        .score_row = n_keys + dice_below(dice, 3),
+    };
+    size_t n_rows = n_heads * n_queries;
+    few.scores =
+        arena_floats(&c_memory, n_rows ? (n_rows - 1) * few.score_row + n_keys : 0);
+    table->scores_f32(&few);
+    for (size_t i = 0; i < n_rows * n_keys; i++) {
+        size_t row = i / n_keys, j = i % n_keys, head = row / n_queries;
+        const float *query =
+            few.query.data + head * few.query.head + row % n_queries * few.query.row;
+        const float *key = few.key.data + head * few.key.head + j * few.key.row;
         struct exact exact = {0};
         for (size_t d = 0; d < width; d++) {
-            exact_add(&exact, (double)query[i / n_keys * query_stride + d] *
-                                  (double)key[i % n_keys * key_stride + d]);
+            exact_add(&exact, (double)query[d] * (double)key[d]);
         }
-        check_exact(table, scores[i / n_keys * score_stride + i % n_keys], &exact);
+        check_exact(table, few.scores[row * few.score_row + j], &exact);
     }
-    for (size_t i = 0; i + 1 < n_queries; i++) {
-        check_untouched(scores + i * score_stride + n_keys, score_stride - n_keys);
+    for (size_t i = 0; i + 1 < n_rows; i++) {
+        check_untouched(few.scores + i * few.score_row + n_keys, few.score_row - n_keys);
     }
     check_margin(&c_memory);
 }
@@ -327,17 +347,19 @@ START_TEST(scores_not_finite)
     for (size_t width = 1; width <= 2 * table->n_lanes + 1; width++) {
         float *query = arena_floats(&a_memory, width);
         float *key = arena_floats(&b_memory, width), score = 0;
+        const struct attni_few_scores few = {
+            1, 1, 1, width, {query, width, 0}, {key, width, 0}, &score, 1};
         memset(query, 0, width * sizeof *query);
         memset(key, 0, width * sizeof *key);
         query[width - 1] = INFINITY;
         key[width - 1] = 1;
-        table->scores_f32(1, 1, width, query, width, key, width, &score, 1);
+        table->scores_f32(&few);
         ck_assert(score == INFINITY);
         key[width - 1] = 0;
-        table->scores_f32(1, 1, width, query, width, key, width, &score, 1);
+        table->scores_f32(&few);
         ck_assert(isnan(score));
         query[width - 1] = key[width - 1] = 1e-30f; /* the product is below any float */
-        table->scores_f32(1, 1, width, query, width, key, width, &score, 1);
+        table->scores_f32(&few);
         ck_assert(score == 0);
     }
 }
@@ -412,6 +434,63 @@ START_TEST(weighted_sum)
 }
 END_TEST
 
+/* Of several heads at once: each has what it would have alone. */
+static void check_heads(const struct attni_kernels *table, struct dice *dice, size_t n,
+                        size_t width, bool finite)
+{
+    float *values;
+    size_t n_heads = 1 + dice_below(dice, 9);
+    float *weight = arena_reals(&a_memory, dice, n_heads * (n + 1), 1);
+    struct attni_few_sums few = {.n_heads = n_heads,
+                                 .n_keys = n,
+                                 .width = width,
+                                 .weight = weight,
+                                 .weight_head = n + 1,
+                                 .value =
+                                     lie(&b_memory, dice, n_heads, n, width, &values),
+                                 .out_head = width};
+    if (!finite && n > 0 && width > 0) {
+        size_t head = dice_below(dice, n_heads), j = dice_below(dice, n);
+        values[head * few.value.head + j * few.value.row + dice_below(dice, width)] = NAN;
+        weight[head * few.weight_head + j] = 0;
+    }
+    const float *before = arena_reals(&bias_memory, dice, n_heads * width, 2);
+    few.out = arena_floats(&c_memory, n_heads * width);
+    for (size_t i = 0; i < n_heads * width; i++) {
+        few.out[i] = before[i];
+    }
+    table->weighted_heads_f32(&few);
+    for (size_t i = 0; i < n_heads * width; i++) {
+        size_t head = i / width;
+        const float *value = few.value.data + head * few.value.head + i % width;
+        struct exact exact = {0};
+        exact_add(&exact, (double)before[i]);
+        for (size_t j = 0; j < n; j++) {
+            float w = weight[head * few.weight_head + j];
+            if (w != 0) {
+                exact_add(&exact, (double)w * (double)value[j * few.value.row]);
+            }
+        }
+        check_exact(table, few.out[i], &exact);
+    }
+    check_margin(&c_memory);
+}
+
+START_TEST(weighted_heads)
+{
+    const struct attni_kernels *table = attni_kernels_at((size_t)_i);
+    struct dice dice = {10};
+    for (size_t width = 0; width <= 8 * table->n_lanes; width++) {
+        for (size_t repeat = 0; repeat < 4; repeat++) {
+            check_heads(table, &dice, dice_below(&dice, 12), width, repeat % 2 == 0);
+        }
+    }
+    for (size_t repeat = 0; repeat < 20; repeat++) {
+        check_heads(table, &dice, 101, table->n_lanes, repeat % 2 == 0);
+    }
+}
+END_TEST
+
 /* A weight of NaN, and a value of infinity that counts, reach every sum that they belong to. */
 START_TEST(weighted_not_finite)
 {
@@ -450,6 +529,7 @@ int main(void)
     add_table_test(tcase, scores_not_finite);
     add_table_test(tcase, dots_and_sums);
     add_table_test(tcase, weighted_sum);
+    add_table_test(tcase, weighted_heads);
     add_table_test(tcase, weighted_not_finite);
     suite_add_tcase(suite, tcase);
     return support_run(suite);

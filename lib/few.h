@@ -1,0 +1,13 @@
+/* few.h - attention of a few queries: bound by how fast keys and values are read, as they lie. */
+#ifndef ATTNI_FEW_H
+#define ATTNI_FEW_H
+
+#include "core.h"
+
+/* All heads of samples [first, last), or one head of one. One thread. */
+void attni_few_samples(const struct attni_core *core, size_t first, size_t last,
+                       void *scratch);
+void attni_few_head(const struct attni_core *core, size_t batch, size_t head,
+                    void *scratch);
+
+#endif

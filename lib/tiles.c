@@ -1,0 +1,113 @@
+/* tiles.c - how attention is cut. Everything follows from the call's own shapes and the kernels, so
+ * that results depend on neither threads nor neighbours. */
+#include "tiles.h"
+
+#include "kernels/kernels.h"
+#include "tensor.h"
+
+/* Queries of a task: so many share one packing of a tile of keys and values; fewer where there would
+ * be few tasks. */
+#define MOST_QUERIES ((size_t)1024)
+#define LEAST_QUERIES ((size_t)256)
+#define ENOUGH_TASKS ((size_t)8)
+
+/* Keys of a tile. The longer it is, the less often are sums taken up again and scaled. */
+#define MOST_KEYS ((size_t)512)
+#define LEAST_KEYS ((size_t)64)
+
+/* Floats of a tile's keys and values together: packed, they stay in a second-level cache. */
+#define TILE_FLOATS ((size_t)65536)
+
+/* With fewer queries, turning keys into columns costs more than it saves. */
+#define FEW_QUERIES ((size_t)5)
+
+/* With few queries and so many samples a task is some whole samples: what one head reads lies between
+ * what the others read, so together they read memory from end to end. */
+#define MANY_SAMPLES ((size_t)8)
+#define SAMPLES ((size_t)4)
+
+static size_t tile_keys(const attn_plan *plan)
+{
+    size_t width = plan->head_width < TILE_FLOATS ? plan->head_width : TILE_FLOATS;
+    width += plan->value_width < TILE_FLOATS ? plan->value_width : TILE_FLOATS;
+    size_t n = width > 0 ? TILE_FLOATS / width / LEAST_KEYS * LEAST_KEYS : MOST_KEYS;
+    return n > MOST_KEYS ? MOST_KEYS : n < LEAST_KEYS ? LEAST_KEYS : n;
+}
+
+/* Into how many tasks the queries of a head are cut: no result depends on that. */
+static size_t query_parts(const attn_plan *plan)
+{
+    size_t most = MOST_QUERIES, n_heads = plan->layer->spec.n_heads;
+    if (plan->n_batch < ENOUGH_TASKS && n_heads < ENOUGH_TASKS) {
+        size_t others = plan->n_batch * n_heads;
+        while (most > LEAST_QUERIES &&
+               others * attni_parts(plan->n_queries, most) < ENOUGH_TASKS) {
+            most /= 2;
+        }
+    }
+    return attni_parts(plan->n_queries, most);
+}
+
+static void cut_few(attn_plan *plan, struct attni_tiles *tiles)
+{
+    size_t n_heads = plan->layer->spec.n_heads;
+    size_t most = ATTNI_MOST_BLOCK / (plan->n_queries > 0 ? plan->n_queries : 1);
+    bool together = plan->n_batch >= MANY_SAMPLES;
+    tiles->n_samples = together ? SAMPLES : 1;
+    tiles->n_heads = !together ? 1 : n_heads < most ? n_heads : most;
+    tiles->query_parts = 1;
+    tiles->n_rows = tiles->n_heads * plan->n_queries;
+    tiles->n_block = tiles->n_rows;
+}
+
+void attni_tiles_cut(attn_plan *plan)
+{
+    struct attni_tiles *tiles = &plan->tiles;
+    size_t n_rows = attni_kernels()->n_rows;
+    *tiles = (struct attni_tiles){.few = plan->n_queries < FEW_QUERIES,
+                                  .n_keys = tile_keys(plan)};
+    if (tiles->few) {
+        cut_few(plan, tiles);
+        return;
+    }
+    tiles->n_samples = 1;
+    tiles->n_heads = 1;
+    tiles->query_parts = query_parts(plan);
+    tiles->n_rows = attni_parts(plan->n_queries, tiles->query_parts);
+    tiles->n_block = ATTNI_MOST_BLOCK / n_rows * n_rows; /* whole products */
+}
+
+static size_t padded(size_t n)
+{
+    size_t n_panel = attni_kernels()->n_panel;
+    return (n + n_panel - 1) / n_panel * n_panel;
+}
+
+bool attni_tiles_lay_out(attn_plan *plan, size_t *n_bytes)
+{
+    struct attni_tiles *tiles = &plan->tiles;
+    size_t rows = tiles->n_rows;
+    size_t block = rows < tiles->n_block ? rows : tiles->n_block;
+    /* few queries pack nothing, and few keys less than a tile: the width is the request's to choose */
+    size_t values = tiles->few ? 0 : tiles->n_keys, copied = tiles->few ? 0 : rows;
+    size_t keys = values < plan->n_keys ? values : padded(plan->n_keys);
+    const size_t shapes[ATTNI_TILE_PARTS][3] = {
+        [ATTNI_SCORES] = {block, tiles->n_keys, sizeof(float)},
+        [ATTNI_QUERY_TILE] = {copied, plan->head_width, sizeof(float)},
+        [ATTNI_RESULTS] = {copied, plan->value_width, sizeof(float)},
+        [ATTNI_KEY_TILE] = {plan->head_width, keys, sizeof(float)},
+        [ATTNI_VALUE_TILE] = {padded(plan->value_width), values, sizeof(float)},
+        [ATTNI_MAX] = {rows, 1, sizeof(float)},
+        [ATTNI_SUM] = {rows, 1, sizeof(float)},
+        [ATTNI_NEXT_EDGES] = {rows, 1, sizeof(void *)}};
+    *n_bytes = 0;
+    for (size_t i = 0; i < ATTNI_TILE_PARTS; i++) {
+        size_t bytes;
+        tiles->at[i] = *n_bytes;
+        if (!attni_count(shapes[i], 3, &bytes) || !attni_add(bytes, 63, &bytes) ||
+            !attni_add(*n_bytes, bytes / 64 * 64, n_bytes)) {
+            return false;
+        }
+    }
+    return true;
+}
