@@ -16,6 +16,22 @@
 
 #include <string.h>
 
+/* Project the queries of the head where the task needs them. */
+static void project_queries(const struct attni_work *work, void *scratch)
+{
+    const struct attni_core *core = work->core;
+    size_t width = core->plan->head_width;
+    struct attni_product product = attni_product_of(
+        core->query_projection, work->n,
+        attni_work_rows(work, &core->query, 0, work->first), work->queries);
+    product.first = core->query_column + work->head * width;
+    product.n_columns = product.block = product.row = width;
+    size_t n_tasks = attni_linear_n_tasks(&product);
+    for (size_t task = 0; task < n_tasks; task++) {
+        attni_linear_run(&product, task, scratch);
+    }
+}
+
 static void copy_queries(const struct attni_work *work)
 {
     size_t width = work->core->plan->head_width;
@@ -114,11 +130,15 @@ static void run_tile(struct attni_work *work)
 }
 
 static void run_head(const struct attni_core *core, size_t batch, size_t head,
-                     size_t part, void *scratch)
+                     size_t part, unsigned char *scratch)
 {
     struct attni_work work;
     attni_work_start(&work, core, batch, head, 1, part, scratch);
-    copy_queries(&work);
+    if (core->query_projection) {
+        project_queries(&work, scratch + core->plan->linear_at);
+    } else {
+        copy_queries(&work);
+    }
     size_t bound = attni_work_bound(&work), tile = work.tiles->n_keys;
     for (work.key = 0; work.key < bound; work.key += tile) {
         work.n_keys = bound - work.key < tile ? bound - work.key : tile;
@@ -129,39 +149,41 @@ static void run_head(const struct attni_core *core, size_t batch, size_t head,
 
 /* ---- tasks --------------------------------------------------------------------------------- */
 
-/* Samples that give results or probabilities. */
-static size_t n_samples(const struct attni_core *core)
+size_t attni_core_head_n_tasks(const struct attni_core *core)
 {
-    size_t n_batch = core->context.data ? core->plan->n_batch : 0;
-    bool more = core->probabilities && core->plan->n_score_batch > n_batch;
-    return more ? core->plan->n_score_batch : n_batch;
+    return core->plan->tiles.query_parts;
+}
+
+void attni_core_head_run(const struct attni_core *core, size_t batch, size_t head,
+                         size_t task, unsigned char *scratch)
+{
+    if (core->plan->tiles.few) {
+        attni_few_head(core, batch, head, scratch);
+        return;
+    }
+    /* later queries see more keys under a causal bound: they go first */
+    run_head(core, batch, head, core->plan->tiles.query_parts - 1 - task, scratch);
 }
 
 size_t attni_core_n_tasks(const struct attni_core *core)
 {
     const struct attni_tiles *tiles = &core->plan->tiles;
-    size_t n = n_samples(core);
     return tiles->n_samples > 1
-               ? attni_parts(n, tiles->n_samples)
-               : n * core->plan->layer->spec.n_heads * tiles->query_parts;
+               ? attni_parts(core->n_samples, tiles->n_samples)
+               : core->n_samples * core->plan->layer->spec.n_heads * tiles->query_parts;
 }
 
-void attni_core_run(const struct attni_core *core, size_t task, void *scratch)
+void attni_core_run(const struct attni_core *core, size_t task, unsigned char *scratch)
 {
     const struct attni_tiles *tiles = &core->plan->tiles;
+    size_t n = core->n_samples, n_heads = core->plan->layer->spec.n_heads;
     if (tiles->n_samples > 1) {
-        size_t n = n_samples(core), n_tasks = attni_parts(n, tiles->n_samples);
-        attni_few_samples(core, attni_part_start(n, n_tasks, task),
-                          attni_part_start(n, n_tasks, task + 1), scratch);
+        size_t n_tasks = attni_parts(n, tiles->n_samples);
+        attni_few_samples(core, core->first + attni_part_start(n, n_tasks, task),
+                          core->first + attni_part_start(n, n_tasks, task + 1), scratch);
         return;
     }
-    size_t n_heads = core->plan->layer->spec.n_heads;
-    /* later queries see more keys under a causal bound: they go first */
-    size_t parts = tiles->query_parts, part = parts - 1 - task % parts;
-    size_t head = task / parts;
-    if (tiles->few) {
-        attni_few_head(core, head / n_heads, head % n_heads, scratch);
-    } else {
-        run_head(core, head / n_heads, head % n_heads, part, scratch);
-    }
+    size_t head = task / tiles->query_parts;
+    attni_core_head_run(core, core->first + head / n_heads, head % n_heads,
+                        task % tiles->query_parts, scratch);
 }

@@ -11,16 +11,25 @@ struct attni_core {
     const attn_plan *plan;
     struct attni_rows query, key, value;
     struct attni_edges edges; /* of no use when the plan has none */
+    /* a head's queries are projected from these rows, within its tasks; NULL: query has them */
+    const struct attni_linear *query_projection;
+    size_t query_column; /* of that projection, where the first head begins */
     struct {
         float *data; /* NULL: not wanted */
-        size_t batch, row, head;
-    } context;            /* results, laid out as attni_rows */
-    float *probabilities; /* [score batch, heads, queries, keys]; NULL: not wanted */
+        size_t batch, row, head, first;
+    } context;               /* results, laid out as attni_rows */
+    float *probabilities;    /* [score batch, heads, queries, keys]; NULL: not wanted */
+    size_t first, n_samples; /* of this round */
 };
 
-/* Independent tasks (a tile of queries of one head of one sample), costly ones first, and one of
- * them. scratch is aligned to 64. */
+/* Independent tasks of a round (a tile of queries of one head of one sample), costly ones first, and
+ * one of them. scratch is a worker's, aligned to 64. */
 size_t attni_core_n_tasks(const struct attni_core *core);
-void attni_core_run(const struct attni_core *core, size_t task, void *scratch);
+void attni_core_run(const struct attni_core *core, size_t task, unsigned char *scratch);
+
+/* The same for one head of one sample. */
+size_t attni_core_head_n_tasks(const struct attni_core *core);
+void attni_core_head_run(const struct attni_core *core, size_t batch, size_t head,
+                         size_t task, unsigned char *scratch);
 
 #endif

@@ -12,7 +12,7 @@
 static void fetch(const struct attni_rows *rows, size_t batch, size_t n_rows)
 {
     size_t n = n_rows * rows->row;
-    const float *data = rows->data + batch * rows->batch;
+    const float *data = rows->data + (batch - rows->first) * rows->batch;
     for (size_t i = 0; i < n && i < MOST_FETCHED; i += LINE_FLOATS) {
         __builtin_prefetch(data + i);
     }
@@ -81,7 +81,7 @@ static void run(struct attni_work *work)
 }
 
 void attni_few_head(const struct attni_core *core, size_t batch, size_t head,
-                    void *scratch)
+                    unsigned char *scratch)
 {
     struct attni_work work;
     attni_work_start(&work, core, batch, head, 1, 0, scratch);
@@ -89,7 +89,7 @@ void attni_few_head(const struct attni_core *core, size_t batch, size_t head,
 }
 
 void attni_few_samples(const struct attni_core *core, size_t first, size_t last,
-                       void *scratch)
+                       unsigned char *scratch)
 {
     const attn_plan *plan = core->plan;
     size_t n_heads = plan->layer->spec.n_heads, step = plan->tiles.n_heads;

@@ -6,8 +6,8 @@
 
 /* All heads of samples [first, last), or one head of one. One thread. */
 void attni_few_samples(const struct attni_core *core, size_t first, size_t last,
-                       void *scratch);
+                       unsigned char *scratch);
 void attni_few_head(const struct attni_core *core, size_t batch, size_t head,
-                    void *scratch);
+                    unsigned char *scratch);
 
 #endif

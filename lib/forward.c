@@ -33,82 +33,144 @@ static void spread(const struct attn_parallel *parallel, size_t n_tasks, attn_ta
 
 /* ---- projections --------------------------------------------------------------------------- */
 
-/* A list of matrices whose rows are to be projected, cut into tasks one after the other. */
-struct projections {
-    struct {
-        const struct attni_linear *linear;
-        const float *x;
-        float *y;
-        size_t n_rows;
-        size_t n_tasks;
-    } items[3];
+/* Products under way, cut into tasks one after the other. */
+struct products {
+    const struct forward *run;
+    struct attni_product items[3];
     size_t n;
 };
 
-static size_t add_projection(struct projections *list, const struct attni_linear *linear,
-                             const float *x, float *y, size_t n_rows)
+static unsigned char *worker_scratch(const struct forward *run, size_t worker)
 {
-    size_t n_tasks = attni_linear_n_tasks(linear, n_rows);
-    list->items[list->n].linear = linear;
-    list->items[list->n].x = x;
-    list->items[list->n].y = y;
-    list->items[list->n].n_rows = n_rows;
-    list->items[list->n++].n_tasks = n_tasks;
-    return n_tasks;
+    return run->scratch + run->plan->shared_bytes + worker * run->plan->worker_bytes;
 }
 
-static void projection_task(void *argument, size_t task, size_t worker)
+static void product_task(void *argument, size_t task, size_t worker)
 {
-    const struct projections *list = argument;
-    (void)worker;
+    const struct products *list = argument;
     size_t i = 0;
-    while (task >= list->items[i].n_tasks) {
-        task -= list->items[i++].n_tasks;
+    while (task >= attni_linear_n_tasks(&list->items[i])) {
+        task -= attni_linear_n_tasks(&list->items[i++]);
     }
-    attni_linear_run(list->items[i].linear, list->items[i].n_rows, list->items[i].x,
-                     list->items[i].y, task);
+    attni_linear_run(&list->items[i], task,
+                     worker_scratch(list->run, worker) + list->run->plan->linear_at);
 }
 
-/* Rows of heads laid out [batch, length, heads * width] with row_floats a row. */
-static struct attni_rows rows_of(const float *data, size_t batch, size_t length,
-                                 size_t row_floats, size_t width)
+static void run_products(struct products *list)
 {
-    return (struct attni_rows){.data = data,
-                               .batch = batch == 1 ? 0 : length * row_floats,
-                               .row = row_floats,
-                               .head = width};
+    size_t n_tasks = 0;
+    for (size_t i = 0; i < list->n; i++) {
+        n_tasks += attni_linear_n_tasks(&list->items[i]);
+    }
+    spread(list->run->parallel, n_tasks, product_task, list);
 }
 
-/* Queries, keys and values as the core reads them: projected into scratch, or as they came. */
-static void project_inputs(struct forward *run)
+/* ---- queries, keys and values -------------------------------------------------------------- */
+
+/* What is projected at a time: samples [sample, sample + n_samples), of which one head or all. */
+struct round {
+    size_t sample, n_samples, head, n_heads;
+};
+
+/* One of the three, as a round has it. */
+struct input {
+    const struct attni_linear *linear;
+    const float *data; /* rows as they came */
+    size_t batch, length, width;
+    size_t column; /* of the projection, where the first head begins */
+};
+
+static struct input input_of(const attn_plan *plan, size_t which)
+{
+    size_t n_heads = plan->layer->spec.n_heads;
+    bool fused = plan->layer->fused.weight != NULL;
+    return (struct input){.linear = attni_plan_projection(plan, which),
+                          .data = plan->inputs[which].data,
+                          .batch = plan->batch[which],
+                          .length = which == 0 ? plan->n_queries : plan->n_keys,
+                          .width = which == 2 ? plan->value_width : plan->head_width,
+                          .column = fused ? which * n_heads * plan->head_width : 0};
+}
+
+/* Rows of heads side by side, [batch, length, row_floats]. */
+static struct attni_rows rows_of(const float *data, const struct input *input,
+                                 size_t row_floats, size_t first)
+{
+    bool shared = input->batch == 1;
+    return (struct attni_rows){.data = data,
+                               .batch = shared ? 0 : input->length * row_floats,
+                               .row = row_floats,
+                               .head = input->width,
+                               .first = shared ? 0 : first};
+}
+
+static float *rows_memory(const struct forward *run, size_t which)
+{
+    return (float *)(void *)(run->scratch + run->plan->rows_at[which]);
+}
+
+/* Add the product that projects an input for the round, unless an earlier round has; its rows. */
+static struct attni_rows project(const struct forward *run, const struct round *round,
+                                 size_t which, struct products *list)
 {
     const attn_plan *plan = run->plan;
-    size_t n_heads = plan->layer->spec.n_heads;
-    struct attni_rows *rows[] = {&run->core.query, &run->core.key, &run->core.value};
-    const size_t lengths[] = {plan->n_queries, plan->n_keys, plan->n_keys};
-    const size_t widths[] = {plan->head_width, plan->head_width, plan->value_width};
-    const size_t places[] = {plan->query_at, plan->key_at, plan->value_at};
-    struct projections list = {.n = 0};
-    size_t n_tasks = 0, column = 0;
-    for (size_t i = 0; i < 3; i++) {
-        const struct attni_linear *linear = attni_plan_projection(plan, i);
-        bool fused = linear == &plan->layer->fused;
-        const float *data = plan->inputs[i].data;
-        size_t row_floats = n_heads * widths[i];
-        if (linear->weight) {
-            float *y =
-                (float *)(void *)(run->scratch + (fused ? plan->query_at : places[i]));
-            if (!fused || i == 0) {
-                n_tasks +=
-                    add_projection(&list, linear, data, y, plan->batch[i] * lengths[i]);
-            }
-            data = fused ? y + column : y;
-            column += row_floats;
-            row_floats = linear->n_out;
-        }
-        *rows[i] = rows_of(data, plan->batch[i], lengths[i], row_floats, widths[i]);
+    struct input in = input_of(plan, which);
+    const struct attni_linear *linear = in.linear;
+    bool shared = in.batch == 1, fused = linear == &plan->layer->fused;
+    size_t first = shared ? 0 : round->sample, n_samples = shared ? 1 : round->n_samples;
+    bool by_block = plan->rounds.by_block[which];
+    float *memory = rows_memory(run, fused && !by_block ? 0 : which);
+    struct attni_product product =
+        attni_product_of(linear, n_samples * in.length,
+                         in.data + first * in.length * linear->n_in, memory);
+    if (by_block) {
+        product.first = in.column + round->head * in.width;
+        product.n_columns = round->n_heads * in.width;
+        product.row = product.block = in.width;
+        product.block_stride = product.n_rows * in.width;
     }
-    spread(run->parallel, n_tasks, projection_task, &list);
+    bool done = (shared && round->sample > 0 && round->n_heads > 1) ||
+                (fused && !by_block && which > 0);
+    if (!done) {
+        list->items[list->n++] = product;
+    }
+    if (!by_block) {
+        return rows_of(memory + in.column, &in, linear->n_out, first);
+    }
+    return (struct attni_rows){.data = memory,
+                               .batch = shared ? 0 : in.length * in.width,
+                               .row = in.width,
+                               .head = round->n_heads > 1 ? product.block_stride : 0,
+                               .first = first};
+}
+
+/* Queries, keys and values of a round as the core reads them: projected into scratch, or as they
+ * came. Of one head, queries are projected within tasks, unless they are few: then, before the first
+ * head, all of them. */
+static void take_inputs(struct forward *run, const struct round *round)
+{
+    const attn_plan *plan = run->plan;
+    struct attni_rows *rows[] = {&run->core.query, &run->core.key, &run->core.value};
+    struct products list = {.run = run};
+    run->core.query_projection = NULL;
+    for (size_t i = 0; i < 3; i++) {
+        struct input in = input_of(plan, i);
+        if (!in.linear->weight) {
+            *rows[i] = rows_of(in.data, &in, plan->layer->spec.n_heads * in.width, 0);
+        } else if (i > 0 || !plan->rounds.by_head) {
+            *rows[i] = project(run, round, i, &list);
+        } else if (plan->tiles.few) {
+            const struct round all = {round->sample, 1, 0, plan->layer->spec.n_heads};
+            size_t n = list.n;
+            *rows[i] = project(run, &all, i, &list);
+            list.n = round->head == 0 ? list.n : n;
+        } else {
+            *rows[i] = rows_of(in.data, &in, in.linear->n_in, 0);
+            run->core.query_projection = in.linear;
+            run->core.query_column = in.column;
+        }
+    }
+    run_products(&list);
 }
 
 /* ---- the stages ---------------------------------------------------------------------------- */
@@ -131,30 +193,88 @@ static enum attn_status sort_edges(struct forward *run, struct attn_error *error
 static void core_task(void *argument, size_t task, size_t worker)
 {
     const struct forward *run = argument;
-    const attn_plan *plan = run->plan;
-    attni_core_run(&run->core, task,
-                   run->scratch + plan->shared_bytes + worker * plan->worker_bytes);
+    attni_core_run(&run->core, task, worker_scratch(run, worker));
 }
 
-static void attend(struct forward *run)
+/* A head of a sample under way. */
+struct head_step {
+    const struct forward *run;
+    const struct round *round;
+};
+
+static void head_task(void *argument, size_t task, size_t worker)
+{
+    const struct head_step *step = argument;
+    attni_core_head_run(&step->run->core, step->round->sample, step->round->head, task,
+                        worker_scratch(step->run, worker));
+}
+
+/* Where the heads leave what they give. */
+static void place_context(struct forward *run, const struct round *round)
 {
     const attn_plan *plan = run->plan;
-    bool projected = plan->layer->output.weight != NULL;
-    float *context =
-        projected ? (float *)(void *)(run->scratch + plan->context_at) : run->out;
-    run->core.plan = plan;
+    bool direct = !plan->layer->output.weight || plan->rounds.in_output;
     size_t row = plan->layer->spec.n_heads * plan->value_width;
-    run->core.context.data = run->out ? context : NULL;
+    float *scratch = (float *)(void *)(run->scratch + plan->context_at);
+    run->core.context.data = !run->out ? NULL : direct ? run->out : scratch;
     run->core.context.batch = plan->n_queries * row;
     run->core.context.row = row;
     run->core.context.head = plan->value_width;
+    run->core.context.first = direct ? 0 : round->sample;
+}
+
+/* Project what the heads of the round gave. */
+static void project_output(const struct forward *run, const struct round *round)
+{
+    const attn_plan *plan = run->plan;
+    const struct attni_linear *linear = &plan->layer->output;
+    size_t offset = round->sample - run->core.context.first;
+    const float *context = run->core.context.data + offset * run->core.context.batch;
+    float *out = run->out + round->sample * plan->n_queries * linear->n_out;
+    struct products list = {.run = run, .n = 1};
+    list.items[0] =
+        attni_product_of(linear, round->n_samples * plan->n_queries, context, out);
+    list.items[0].in_place = plan->rounds.in_output;
+    run_products(&list);
+}
+
+static void run_round(struct forward *run, struct round *round)
+{
+    const attn_plan *plan = run->plan;
+    size_t n_heads = plan->layer->spec.n_heads;
+    place_context(run, round);
+    run->core.first = round->sample;
+    run->core.n_samples = round->n_samples;
+    if (plan->rounds.by_head) {
+        round->n_heads = 1;
+        struct head_step step = {run, round};
+        for (round->head = 0; round->head < n_heads; round->head++) {
+            take_inputs(run, round);
+            spread(run->parallel, attni_core_head_n_tasks(&run->core), head_task, &step);
+        }
+    } else {
+        take_inputs(run, round);
+        spread(run->parallel, attni_core_n_tasks(&run->core), core_task, run);
+    }
+    if (run->out && plan->layer->output.weight) {
+        project_output(run, round);
+    }
+}
+
+/* Round after round of samples that give results or probabilities. */
+static void attend(struct forward *run)
+{
+    const attn_plan *plan = run->plan;
+    size_t n = run->out ? plan->n_batch : plan->n_score_batch;
+    run->core.plan = plan;
     run->core.probabilities = run->attention;
-    spread(run->parallel, attni_core_n_tasks(&run->core), core_task, run);
-    if (run->out && projected) {
-        struct projections list = {.n = 0};
-        size_t n_tasks = add_projection(&list, &plan->layer->output, context, run->out,
-                                        plan->n_batch * plan->n_queries);
-        spread(run->parallel, n_tasks, projection_task, &list);
+    for (size_t sample = 0; sample < n; sample += plan->rounds.n_samples) {
+        size_t left = n - sample;
+        struct round round = {
+            .sample = sample,
+            .n_samples = left < plan->rounds.n_samples ? left : plan->rounds.n_samples,
+            .n_heads = plan->layer->spec.n_heads};
+        run_round(run, &round);
     }
 }
 
@@ -223,7 +343,6 @@ enum attn_status attn_forward(const attn_plan *plan, float *const *outputs, void
     if (status || (!run.out && !run.attention)) {
         return status;
     }
-    project_inputs(&run);
     attend(&run);
     finish(&run);
     return ATTN_OK;

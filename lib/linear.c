@@ -19,6 +19,10 @@
 /* The longest sums taken in one go, even: a block of rows and a panel then stay in the cache. */
 #define DEPTH 512
 
+/* Floats of a page; and what copied rows are set further apart, so that they do not share cache sets. */
+#define CROWDED 1024
+#define APART 16
+
 static pthread_once_t started = PTHREAD_ONCE_INIT;
 
 /* Serial builds of OpenBLAS share work buffers without a lock and give wrong results when several
@@ -107,9 +111,49 @@ void attni_linear_store(const struct attni_linear *linear, const float *weight,
 
 /* ---- product ------------------------------------------------------------------------------- */
 
-static void run_blas(const struct attni_linear *linear, size_t n_rows, const float *x,
+static bool is_packed(const struct attni_linear *linear)
+{
+    return attni_kernels()->packs || linear->bf16;
+}
+
+struct attni_product attni_product_of(const struct attni_linear *linear, size_t n_rows,
+                                      const float *x, float *y)
+{
+    return (struct attni_product){.linear = linear,
+                                  .n_columns = linear->n_out,
+                                  .n_rows = n_rows,
+                                  .x = x,
+                                  .y = y,
+                                  .row = linear->n_out,
+                                  .block = linear->n_out};
+}
+
+bool attni_linear_cuts(const struct attni_linear *linear, size_t width)
+{
+    return is_packed(linear) && width > 0 && width % attni_kernels()->n_panel == 0;
+}
+
+/* Rows that lie a multiple of a page apart crowd each other out of a first-level cache. */
+static bool is_crowded(const struct attni_linear *linear)
+{
+    return attni_kernels()->packs && !linear->bf16 && linear->n_in % CROWDED == 0 &&
+           linear->n_in > 0;
+}
+
+bool attni_linear_scratch(const struct attni_linear *linear, bool in_place,
+                          size_t *n_bytes)
+{
+    size_t depth = in_place ? linear->n_in : is_crowded(linear) ? DEPTH : 0;
+    const size_t shape[] = {ROWS, depth, sizeof(float)};
+    *n_bytes = 0;
+    return depth == 0 || (attni_count(shape, 3, n_bytes) &&
+                          attni_add(*n_bytes, ROWS * APART * sizeof(float), n_bytes));
+}
+
+static void run_blas(const struct attni_product *p, size_t n_rows, const float *x,
                      float *y)
 {
+    const struct attni_linear *linear = p->linear;
     assert(n_rows <= INT_MAX && linear->n_in <= INT_MAX && linear->n_out <= INT_MAX);
     for (size_t r = 0; linear->bias && r < n_rows; r++) {
         memcpy(y + r * linear->n_out, linear->bias, linear->n_out * sizeof *y);
@@ -128,86 +172,130 @@ static void run_blas(const struct attni_linear *linear, size_t n_rows, const flo
     }
 }
 
-/* A block of rows and columns, in steps of DEPTH inputs. gemm holds all but what changes by step. */
-static void run_packed(const struct attni_linear *linear, struct attni_gemm gemm,
-                       const float *x, size_t column)
+/* Part of a product: rows [row, row + n_rows), columns [column, end) counted from its first. */
+struct part {
+    const struct attni_product *product;
+    size_t row, n_rows, column, end;
+};
+
+/* One step of the depth, block by block: gemm holds the rows and the step (k, a, accumulate); weights
+ * are `depth` deep, of which `at` have been taken. */
+static void multiply_step(const struct part *part, struct attni_gemm *gemm, size_t depth,
+                          size_t at)
 {
+    const struct attni_product *p = part->product;
     const struct attni_kernels *kernels = attni_kernels();
-    size_t n_in = linear->n_in, n_panel = kernels->n_panel;
-    gemm.a_stride = n_in;
-    gemm.panel_stride = n_in * n_panel;
+    for (size_t c = part->column; c < part->end; c += gemm->n) {
+        size_t within = c % p->block, left = p->block - within;
+        gemm->n = part->end - c < left ? part->end - c : left;
+        gemm->b = p->linear->weight + (p->first + c) * depth + at * kernels->n_panel;
+        gemm->panel_stride = depth * kernels->n_panel;
+        gemm->bias = p->linear->bias ? p->linear->bias + p->first + c : NULL;
+        gemm->c = p->y + c / p->block * p->block_stride + part->row * p->row + within;
+        gemm->c_stride = p->row;
+        (p->linear->bf16 ? kernels->gemm_bf16 : kernels->gemm_f32)(gemm);
+    }
+}
+
+static void copy_rows(const float *x, size_t stride, size_t n_rows, size_t n, float *copy)
+{
+    for (size_t i = 0; i < n_rows; i++) {
+        memcpy(copy + i * (n + APART), x + i * stride, n * sizeof *copy);
+    }
+}
+
+/* In steps of DEPTH inputs. */
+static void run_packed(const struct part *part, float *copy)
+{
+    const struct attni_product *p = part->product;
+    size_t n_in = p->linear->n_in;
+    const float *x = p->x + part->row * n_in;
+    bool crowded = !p->in_place && is_crowded(p->linear);
+    struct attni_gemm gemm = {.m = part->n_rows, .a_stride = n_in};
+    if (p->in_place) {
+        copy_rows(x, n_in, part->n_rows, n_in, copy);
+        x = copy;
+        gemm.a_stride = n_in + APART;
+    }
     for (size_t d = 0; d < n_in; d += DEPTH) {
         gemm.k = n_in - d < DEPTH ? n_in - d : DEPTH;
         gemm.a = x + d;
-        gemm.b = linear->weight + column * n_in + d * n_panel;
         gemm.accumulate = d > 0;
-        kernels->gemm_f32(&gemm);
+        if (crowded) {
+            copy_rows(x + d, n_in, part->n_rows, gemm.k, copy);
+            gemm.a = copy;
+            gemm.a_stride = gemm.k + APART;
+        }
+        multiply_step(part, &gemm, n_in, d);
     }
 }
 
 /* The same with activations rounded on the way, as many rows at a time as a product takes. */
-static void run_bf16(const struct attni_linear *linear, struct attni_gemm gemm,
-                     const float *x, size_t column)
+static void run_bf16(const struct part *part, float *copy)
 {
+    const struct attni_product *p = part->product;
     const struct attni_kernels *kernels = attni_kernels();
     float pairs[ATTNI_MOST_ROWS * DEPTH / 2];
-    size_t n_in = linear->n_in, n_rows = gemm.m, depth = attni_parts(n_in, 2);
-    size_t n_blocks = attni_parts(n_rows, kernels->n_rows);
-    float *c = gemm.c;
-    gemm.a = pairs;
-    gemm.a_stride = DEPTH / 2;
-    gemm.panel_stride = depth * kernels->n_panel;
+    size_t n_in = p->linear->n_in, stride = n_in;
+    size_t n_blocks = attni_parts(part->n_rows, kernels->n_rows);
+    const float *x = p->x + part->row * n_in;
+    if (p->in_place) {
+        copy_rows(x, n_in, part->n_rows, n_in, copy);
+        x = copy;
+        stride = n_in + APART;
+    }
     for (size_t block = 0; block < n_blocks; block++) {
-        size_t row = block * n_rows / n_blocks;
-        gemm.m = (block + 1) * n_rows / n_blocks - row;
-        gemm.c = c + row * gemm.c_stride;
+        struct part rows = *part;
+        size_t row = attni_part_start(part->n_rows, n_blocks, block);
+        rows.row += row;
+        rows.n_rows = attni_part_start(part->n_rows, n_blocks, block + 1) - row;
+        struct attni_gemm gemm = {.m = rows.n_rows, .a = pairs, .a_stride = DEPTH / 2};
         for (size_t d = 0; d < n_in; d += DEPTH) {
             size_t n = n_in - d < DEPTH ? n_in - d : DEPTH;
-            for (size_t i = 0; i < gemm.m; i++) {
-                kernels->round_pairs_bf16(n, x + (row + i) * n_in + d,
+            for (size_t i = 0; i < rows.n_rows; i++) {
+                kernels->round_pairs_bf16(n, x + (row + i) * stride + d,
                                           pairs + i * gemm.a_stride);
             }
             gemm.k = attni_parts(n, 2);
-            gemm.b = linear->weight + column * depth + d / 2 * kernels->n_panel;
             gemm.accumulate = d > 0;
-            kernels->gemm_bf16(&gemm);
+            multiply_step(&rows, &gemm, attni_parts(n_in, 2), d / 2);
         }
     }
 }
 
-/* Columns are cut only where there are kernels that start at any panel. */
-static size_t column_parts(const struct attni_linear *linear)
+/* Columns are cut only where there are kernels that start at any panel, and where no task writes what
+ * another has yet to read. */
+static size_t column_parts(const struct attni_product *product)
 {
-    bool packed = attni_kernels()->packs || linear->bf16;
-    return packed ? attni_parts(linear->n_out, COLUMNS) : 1;
+    return is_packed(product->linear) && !product->in_place
+               ? attni_parts(product->n_columns, COLUMNS)
+               : 1;
 }
 
-size_t attni_linear_n_tasks(const struct attni_linear *linear, size_t n_rows)
+size_t attni_linear_n_tasks(const struct attni_product *product)
 {
-    return attni_parts(n_rows, ROWS) * column_parts(linear);
+    return attni_parts(product->n_rows, ROWS) * column_parts(product);
 }
 
-void attni_linear_run(const struct attni_linear *linear, size_t n_rows, const float *x,
-                      float *y, size_t task)
+void attni_linear_run(const struct attni_product *product, size_t task, void *scratch)
 {
-    size_t n_in = linear->n_in, n_out = linear->n_out;
-    size_t n_row_parts = attni_parts(n_rows, ROWS), row_part = task % n_row_parts;
+    size_t n_in = product->linear->n_in, n_parts = attni_parts(product->n_rows, ROWS);
+    size_t column = task / n_parts * COLUMNS, n_columns = product->n_columns;
     /* even parts: none is left thin */
-    size_t row = attni_part_start(n_rows, n_row_parts, row_part);
-    size_t next = attni_part_start(n_rows, n_row_parts, row_part + 1);
-    if (!attni_kernels()->packs && !linear->bf16) {
-        run_blas(linear, next - row, x + row * n_in, y + row * n_out);
-        return;
-    }
-    size_t column = task / n_row_parts * COLUMNS;
-    struct attni_gemm gemm = {.m = next - row,
-                              .n = n_out - column < COLUMNS ? n_out - column : COLUMNS,
-                              .bias = linear->bias ? linear->bias + column : NULL,
-                              .c = y + row * n_out + column,
-                              .c_stride = n_out};
-    if (linear->bf16) {
-        run_bf16(linear, gemm, x + row * n_in, column);
+    struct part part = {.product = product,
+                        .row = attni_part_start(product->n_rows, n_parts, task % n_parts),
+                        .column = column,
+                        .end = column_parts(product) > 1 && n_columns - column > COLUMNS
+                                   ? column + COLUMNS
+                                   : n_columns};
+    part.n_rows =
+        attni_part_start(product->n_rows, n_parts, task % n_parts + 1) - part.row;
+    if (!is_packed(product->linear)) {
+        run_blas(product, part.n_rows, product->x + part.row * n_in,
+                 product->y + part.row * product->row);
+    } else if (product->linear->bf16) {
+        run_bf16(&part, scratch);
     } else {
-        run_packed(linear, gemm, x + row * n_in, column);
+        run_packed(&part, scratch);
     }
 }

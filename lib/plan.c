@@ -1,12 +1,11 @@
 /* plan.c - check one call and lay it out. The plan belongs to the caller; it only reads the layer. */
 #include "plan.h"
 
-#include "edges.h"
+#include "lay_out.h"
 #include "scores.h"
 #include "shapes.h"
 #include "status.h"
 #include "tensor.h"
-#include "tiles.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -195,90 +194,6 @@ static void output_shapes(const attn_plan *plan, struct attn_tensor tensors[2])
         .shape = {plan->n_score_batch, spec->n_heads, plan->n_queries, plan->n_keys}};
 }
 
-/* ---- scratch ------------------------------------------------------------------------------- */
-
-struct cursor {
-    size_t bytes;
-    bool overflow;
-};
-
-/* Take n_bytes at the next multiple of 64. */
-static size_t take_bytes(struct cursor *cursor, size_t n_bytes)
-{
-    size_t at = cursor->bytes, padded;
-    cursor->overflow = cursor->overflow || !attni_add(n_bytes, 63, &padded) ||
-                       !attni_add(at, padded / 64 * 64, &cursor->bytes);
-    return at;
-}
-
-static size_t take_floats(struct cursor *cursor, size_t a, size_t b, size_t c)
-{
-    size_t n;
-    const size_t shape[] = {a, b, c, sizeof(float)};
-    if (!attni_count(shape, 4, &n)) {
-        cursor->overflow = true;
-        return 0;
-    }
-    return take_bytes(cursor, n);
-}
-
-/* Whether any output has elements: without, nothing is computed, and axes may be of any length. */
-static bool has_work(const attn_plan *plan)
-{
-    bool work = false;
-    for (size_t i = 0; i < plan->n_outputs; i++) {
-        const struct attn_tensor *output = &plan->outputs[i].tensor;
-        size_t n = 0;
-        work = work || !attni_count(output->shape, output->rank, &n) || n != 0;
-    }
-    return work;
-}
-
-/* Projected rows and joined heads. */
-static void lay_out_rows(attn_plan *plan, struct cursor *cursor)
-{
-    size_t *places[] = {&plan->query_at, &plan->key_at, &plan->value_at};
-    const size_t lengths[] = {plan->n_queries, plan->n_keys, plan->n_keys};
-    for (size_t i = 0; i < 3; i++) {
-        const struct attni_linear *linear = attni_plan_projection(plan, i);
-        /* a fused projection makes all three in one matrix */
-        if (linear->weight && (i == 0 || linear != &plan->layer->fused)) {
-            *places[i] = take_floats(cursor, plan->batch[i], lengths[i], linear->n_out);
-        }
-    }
-    if (plan->layer->output.weight) {
-        plan->context_at = take_floats(cursor, plan->n_batch, plan->n_queries,
-                                       plan->layer->spec.n_heads * plan->value_width);
-    }
-}
-
-static enum attn_status lay_out(attn_plan *plan, struct attn_error *error)
-{
-    struct cursor cursor = {0, false};
-    bool work = has_work(plan);
-    if (work) {
-        lay_out_rows(plan, &cursor);
-    }
-    if (plan->n_edges) {
-        size_t bytes[4] = {0};
-        cursor.overflow = cursor.overflow || !attni_edges_bytes(plan, bytes);
-        for (size_t i = 0; i < 4; i++) {
-            plan->edges_at[i] = take_bytes(&cursor, bytes[i]);
-        }
-    }
-    plan->shared_bytes = cursor.bytes;
-    size_t worker_bytes = 0;
-    attni_tiles_cut(plan);
-    struct cursor worker = {0, work && !attni_tiles_lay_out(plan, &worker_bytes)};
-    take_bytes(&worker, worker_bytes);
-    plan->worker_bytes = worker.bytes;
-    if (cursor.overflow || worker.overflow) {
-        return attni_fail(error, ATTN_TOO_LARGE, plan->layer->spec.query,
-                          "the inputs need more memory than can be counted");
-    }
-    return ATTN_OK;
-}
-
 /* ---- the plan ------------------------------------------------------------------------------ */
 
 static enum attn_status check_call(attn_plan *plan, struct attn_tensor outputs[2],
@@ -313,7 +228,7 @@ enum attn_status attn_plan_create(const attn_layer *layer,
         status = choose_outputs(created, outputs, n_outputs, tensors, error);
     }
     if (status == ATTN_OK && !layer->spec.scores_only) {
-        status = lay_out(created, error);
+        status = attni_lay_out(created, ATTNI_ROUND_FLOATS, error);
     }
     if (status == ATTN_OK) {
         *plan = created;

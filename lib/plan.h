@@ -8,10 +8,11 @@
 #include "spec.h"
 
 /* Where rows [batch, length, heads, head width] are; strides in floats, 0 where one batch entry
- * serves all. */
+ * serves all, or where there is one head only. data is that of sample `first`. */
 struct attni_rows {
     const float *data;
     size_t batch, row, head;
+    size_t first;
 };
 
 /* A dense relation [batch, queries, keys, heads(, width)]; data NULL: none. Strides in floats, 0
@@ -57,6 +58,15 @@ struct attni_tiles {
     size_t at[ATTNI_TILE_PARTS]; /* within a worker's part of scratch */
 };
 
+/* How much of a call is projected at a time (lay_out.h). */
+struct attni_rounds {
+    size_t n_samples; /* of a round */
+    bool
+        by_head; /* keys and values of one head after the other; queries within its tasks */
+    bool in_output;   /* what the heads give goes to the output, and is projected there */
+    bool by_block[3]; /* queries, keys, values: projected heads lie one after the other */
+};
+
 struct attn_plan {
     const attn_layer *layer;
     struct attn_tensor
@@ -79,11 +89,16 @@ struct attn_plan {
     size_t n_outputs;
     size_t main_output, attention_output; /* index into outputs; n_outputs: not wanted */
 
-    /* Scratch, in bytes from its start; each part is aligned to 64. */
-    size_t query_at, key_at, value_at, context_at, edges_at[4];
-    size_t shared_bytes; /* before the workers' parts */
-    size_t worker_bytes; /* each */
+    struct attni_rounds rounds;
     struct attni_tiles tiles;
+
+    /* Scratch, in bytes from its start; each part is aligned to 64. */
+    size_t rows_at[3]; /* of queries, keys and values */
+    size_t context_at, edges_at[4];
+    size_t shared_bytes; /* before the workers' parts */
+    size_t
+        worker_bytes; /* each: first what attention takes, then what projections take */
+    size_t linear_at;
 };
 
 /* Which of query, key and value (0, 1, 2) a projection makes from its own input. */

@@ -38,7 +38,8 @@ static size_t query_of(const struct attni_work *work, size_t i)
 static float *context_of(const struct attni_work *work, size_t i)
 {
     const struct attni_core *core = work->core;
-    return core->context.data + work->batch * core->context.batch +
+    return core->context.data +
+           (work->batch - core->context.first) * core->context.batch +
            query_of(work, i) * core->context.row + head_of(work, i) * core->context.head;
 }
 
@@ -66,7 +67,7 @@ static void clear(struct attni_work *work)
 
 void attni_work_start(struct attni_work *work, const struct attni_core *core,
                       size_t batch, size_t head, size_t n_heads, size_t part,
-                      void *scratch)
+                      unsigned char *scratch)
 {
     const attn_plan *plan = core->plan;
     size_t parts = plan->tiles.query_parts;
@@ -104,7 +105,8 @@ size_t attni_work_bound(const struct attni_work *work)
 const float *attni_work_rows(const struct attni_work *work, const struct attni_rows *rows,
                              size_t head, size_t row)
 {
-    return rows->data + work->batch * rows->batch + head * rows->head + row * rows->row;
+    return rows->data + (work->batch - rows->first) * rows->batch + head * rows->head +
+           row * rows->row;
 }
 
 /* ---- one tile of keys ---------------------------------------------------------------------- */

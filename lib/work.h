@@ -36,7 +36,7 @@ struct attni_work {
 /* Take up the rows of heads [head, head + n_heads) and of one of the parts of their queries. */
 void attni_work_start(struct attni_work *work, const struct attni_core *core,
                       size_t batch, size_t head, size_t n_heads, size_t part,
-                      void *scratch);
+                      unsigned char *scratch);
 
 /* Keys that any row of the task sees. */
 size_t attni_work_bound(const struct attni_work *work);

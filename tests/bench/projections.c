@@ -20,14 +20,16 @@ struct projection {
     struct attni_linear linear, bf16;
     float *weight; /* as BLAS reads it, [n_out, n_in] */
     float *x, *y, *expected;
+    void *scratch;
     size_t n_rows;
 };
 
 static void run(const struct projection *p, const struct attni_linear *linear)
 {
-    size_t n_tasks = attni_linear_n_tasks(linear, p->n_rows);
+    struct attni_product product = attni_product_of(linear, p->n_rows, p->x, p->y);
+    size_t n_tasks = attni_linear_n_tasks(&product);
     for (size_t task = 0; task < n_tasks; task++) {
-        attni_linear_run(linear, p->n_rows, p->x, p->y, task);
+        attni_linear_run(&product, task, p->scratch);
     }
 }
 
@@ -108,16 +110,22 @@ static void sweep(size_t width, double seconds)
     p.bf16 = store(p.weight, width, true);
     const double bandwidth[] = {machine_read_bandwidth(n_bytes),
                                 machine_read_bandwidth(n_bytes / 2)};
+    size_t scratch_bytes;
+    if (!attni_linear_scratch(&p.linear, false, &scratch_bytes)) {
+        die("too large");
+    }
+    p.scratch = bench_memory(scratch_bytes);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         p.n_rows = rows[i];
         measure(&p, seconds, bandwidth);
     }
-    free((void *)(uintptr_t)p.linear.weight);
-    free((void *)(uintptr_t)p.bf16.weight);
-    free(p.weight);
-    free(p.x);
-    free(p.y);
-    free(p.expected);
+    attn_free((void *)(uintptr_t)p.linear.weight);
+    attn_free((void *)(uintptr_t)p.bf16.weight);
+    attn_free(p.weight);
+    attn_free(p.x);
+    attn_free(p.y);
+    attn_free(p.expected);
+    attn_free(p.scratch);
 }
 
 int main(int argc, char **argv)

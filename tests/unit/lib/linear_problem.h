@@ -87,9 +87,14 @@ static inline void apply(const struct problem *p, float *y)
     for (size_t i = 0; i < p->n_rows * p->linear.n_out; i++) {
         y[i] = NAN;
     }
-    for (size_t task = attni_linear_n_tasks(&p->linear, p->n_rows); task-- > 0;) {
-        attni_linear_run(&p->linear, p->n_rows, p->x, y, task);
+    struct attni_product product = attni_product_of(&p->linear, p->n_rows, p->x, y);
+    size_t n_bytes = 0;
+    ck_assert(attni_linear_scratch(&p->linear, false, &n_bytes));
+    void *scratch = attn_alloc(n_bytes);
+    for (size_t task = attni_linear_n_tasks(&product); task-- > 0;) {
+        attni_linear_run(&product, task, scratch);
     }
+    attn_free(scratch);
 }
 
 static inline void problem_free(struct problem *p)

@@ -43,7 +43,7 @@ static size_t any_keys(struct dice *dice)
 
 static void set_sizes(struct trial *trial, size_t most_width)
 {
-    static const size_t widths[] = {1, 2, 3, 8, 15, 16, 17, 33};
+    static const size_t widths[] = {1, 2, 3, 8, 15, 16, 17, 32, 33, 64};
     struct dice *dice = &trial->dice;
     struct oracle *o = &trial->oracle;
     o->n_queries = any_queries(dice);

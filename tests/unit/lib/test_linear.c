@@ -32,13 +32,15 @@ END_TEST
 START_TEST(large_sizes)
 {
     static const size_t rows[] = {125, 126, 127, 253}, columns[] = {255, 256, 257, 513},
-                        inputs[] = {511, 512, 513, 1025};
+                        inputs[] = {511, 512, 513, 1024, 1025};
     struct dice dice = {5};
     attni_linear_start();
     for (unsigned flags = 0; flags < 8; flags++) {
         for (size_t i = 0; i < 4; i++) {
             check_sizes(&dice, rows[i], 9, 33, flags);
             check_sizes(&dice, 3, 7, columns[i], flags);
+        }
+        for (size_t i = 0; i < COUNT(inputs); i++) {
             check_sizes(&dice, 2, inputs[i], 19, flags);
         }
         check_sizes(&dice, 127, 9, 257, flags);
@@ -52,7 +54,8 @@ START_TEST(no_rows)
     struct dice dice = {2};
     for (unsigned flags = 0; flags < 8; flags++) {
         struct problem p = make_problem(&dice, 1, 3, 4, flags);
-        ck_assert_uint_eq(attni_linear_n_tasks(&p.linear, 0), 0);
+        struct attni_product none = attni_product_of(&p.linear, 0, p.x, p.y);
+        ck_assert_uint_eq(attni_linear_n_tasks(&none), 0);
         problem_free(&p);
     }
 }
@@ -89,6 +92,60 @@ START_TEST(rows_alone)
 }
 END_TEST
 
+static void run_product(const struct attni_product *product)
+{
+    size_t n_bytes = 0;
+    ck_assert(attni_linear_scratch(product->linear, product->in_place, &n_bytes));
+    void *scratch = attn_alloc(n_bytes);
+    for (size_t task = attni_linear_n_tasks(product); task-- > 0;) {
+        attni_linear_run(product, task, scratch);
+    }
+    attn_free(scratch);
+}
+
+/* Heads of `width` columns, from the second on, one after the other instead of side by side. */
+static void check_blocks(const struct problem *p, size_t width)
+{
+    size_t n_rows = p->n_rows, n_out = p->linear.n_out, n = n_out / width - 1;
+    float *blocks = need_memory(n * width * n_rows * sizeof *blocks);
+    struct attni_product product = attni_product_of(&p->linear, n_rows, p->x, blocks);
+    product.first = product.block = product.row = width;
+    product.n_columns = n * width;
+    product.block_stride = n_rows * width;
+    run_product(&product);
+    for (size_t i = 0; i < n * width * n_rows; i++) {
+        size_t head = i / (n_rows * width), row = i / width % n_rows;
+        ck_assert(blocks[i] == p->y[row * n_out + (head + 1) * width + i % width]);
+    }
+    free(blocks);
+}
+
+/* The same bits, wherever columns go, and if they take the place of what they are made from. */
+START_TEST(columns_and_places)
+{
+    static const size_t rows[] = {1, 5, 127, 300};
+    struct dice dice = {7};
+    size_t n_panel = attni_kernels()->n_panel;
+    for (unsigned flags = 0; flags < 8; flags++) {
+        for (size_t i = 0; i < COUNT(rows); i++) {
+            size_t width = n_panel * (1 + i), n_out = 5 * width;
+            struct problem p = make_problem(&dice, rows[i], n_out, n_out, flags);
+            ck_assert(!attni_linear_cuts(&p.linear, width + 1));
+            if (attni_linear_cuts(&p.linear, width)) {
+                apply(&p, p.y);
+                check_blocks(&p, width);
+                struct attni_product product =
+                    attni_product_of(&p.linear, p.n_rows, p.x, p.x);
+                product.in_place = true;
+                run_product(&product);
+                ck_assert_mem_eq(p.x, p.y, rows[i] * n_out * sizeof *p.y);
+            }
+            problem_free(&p);
+        }
+    }
+}
+END_TEST
+
 /* A row's NaN or infinity stays in that row. */
 START_TEST(rows_apart)
 {
@@ -117,6 +174,7 @@ int main(void)
     tcase_add_test(tcase, no_rows);
     tcase_add_test(tcase, too_large);
     tcase_add_test(tcase, rows_alone);
+    tcase_add_test(tcase, columns_and_places);
     tcase_add_test(tcase, rows_apart);
     suite_add_tcase(suite, tcase);
     return support_run(suite);

@@ -1,0 +1,207 @@
+/* lay_out.c - rounds and scratch of a call. All samples at once where their projected rows are few;
+ * else some samples at a time; where one sample is too much, one of its heads at a time, and what the
+ * heads give is kept in the output itself. The plan belongs to the caller. */
+#include "lay_out.h"
+
+#include "edges.h"
+#include "kernels/kernels.h"
+#include "status.h"
+#include "tensor.h"
+#include "tiles.h"
+
+#include <string.h>
+
+struct cursor {
+    size_t bytes;
+    bool overflow;
+};
+
+/* Take n_bytes at the next multiple of 64. */
+static size_t take_bytes(struct cursor *cursor, size_t n_bytes)
+{
+    size_t at = cursor->bytes, padded;
+    cursor->overflow = cursor->overflow || !attni_add(n_bytes, 63, &padded) ||
+                       !attni_add(at, padded / 64 * 64, &cursor->bytes);
+    return at;
+}
+
+static size_t take_floats(struct cursor *cursor, size_t a, size_t b, size_t c)
+{
+    size_t n;
+    const size_t shape[] = {a, b, c, sizeof(float)};
+    if (!attni_count(shape, 4, &n)) {
+        cursor->overflow = true;
+        return 0;
+    }
+    return take_bytes(cursor, n);
+}
+
+/* Whether any output has elements: without, nothing is computed, and axes may be of any length. */
+static bool has_work(const attn_plan *plan)
+{
+    bool work = false;
+    for (size_t i = 0; i < plan->n_outputs; i++) {
+        const struct attn_tensor *output = &plan->outputs[i].tensor;
+        size_t n = 0;
+        work = work || !attni_count(output->shape, output->rank, &n) || n != 0;
+    }
+    return work;
+}
+
+/* ---- rounds -------------------------------------------------------------------------------- */
+
+static bool is_fused(const attn_plan *plan)
+{
+    return plan->layer->fused.weight != NULL;
+}
+
+/* Queries, keys and values that are projected so that each head has its rows for itself. */
+static void choose_blocks(attn_plan *plan)
+{
+    const size_t widths[] = {plan->head_width, plan->head_width, plan->value_width};
+    bool all = true;
+    for (size_t i = 0; i < 3; i++) {
+        const struct attni_linear *linear = attni_plan_projection(plan, i);
+        plan->rounds.by_block[i] = linear->weight && attni_linear_cuts(linear, widths[i]);
+        all = all && plan->rounds.by_block[i];
+    }
+    for (size_t i = 0; i < 3 && is_fused(plan); i++) {
+        plan->rounds.by_block[i] = all;
+    }
+}
+
+/* Projected rows of queries, keys or values (0, 1, 2) in one round. */
+static void take_rows(attn_plan *plan, size_t i, struct cursor *cursor)
+{
+    const struct attni_rounds *rounds = &plan->rounds;
+    const struct attni_linear *linear = attni_plan_projection(plan, i);
+    size_t length = i == 0 ? plan->n_queries : plan->n_keys;
+    size_t width = i == 2 ? plan->value_width : plan->head_width;
+    size_t n_samples =
+        plan->batch[i] < rounds->n_samples ? plan->batch[i] : rounds->n_samples;
+    bool within_tasks = rounds->by_head && i == 0 && !plan->tiles.few;
+    if (!linear->weight || within_tasks) {
+        return;
+    }
+    if (rounds->by_block[i]) {
+        size_t n_heads = rounds->by_head && i > 0 ? 1 : plan->layer->spec.n_heads;
+        const size_t shape[] = {n_samples, length};
+        size_t n_rows = 0;
+        cursor->overflow = cursor->overflow || !attni_count(shape, 2, &n_rows);
+        plan->rows_at[i] = take_floats(cursor, n_rows, n_heads, width);
+    } else if (i == 0 || !is_fused(plan)) {
+        /* a fused projection makes all three in one matrix */
+        plan->rows_at[i] = take_floats(cursor, n_samples, length, linear->n_out);
+    }
+}
+
+/* Everything of a round: its rows and what the heads give. */
+static void take_round(attn_plan *plan, struct cursor *cursor)
+{
+    for (size_t i = 0; i < 3; i++) {
+        take_rows(plan, i, cursor);
+    }
+    if (plan->layer->output.weight && !plan->rounds.in_output) {
+        plan->context_at = take_floats(cursor, plan->rounds.n_samples, plan->n_queries,
+                                       plan->layer->spec.n_heads * plan->value_width);
+    }
+}
+
+static bool round_fits(attn_plan *plan, size_t n_samples, size_t most_floats)
+{
+    struct cursor cursor = {0, false};
+    plan->rounds.n_samples = n_samples;
+    take_round(plan, &cursor);
+    return !cursor.overflow && cursor.bytes / sizeof(float) <= most_floats;
+}
+
+/* Whether heads may be taken one by one: what is projected must be cut by heads. */
+static bool may_go_by_head(const attn_plan *plan)
+{
+    bool may = plan->layer->spec.n_heads > 1 || plan->layer->output.weight;
+    for (size_t i = 0; i < 3; i++) {
+        may =
+            may && (plan->rounds.by_block[i] || !attni_plan_projection(plan, i)->weight);
+    }
+    return may;
+}
+
+static void choose_rounds(attn_plan *plan, size_t most_floats)
+{
+    struct attni_rounds *rounds = &plan->rounds;
+    const struct attni_linear *output = &plan->layer->output;
+    size_t n_batch = plan->n_batch > 0 ? plan->n_batch : 1;
+    if (round_fits(plan, n_batch, most_floats)) {
+        return;
+    }
+    if (!round_fits(plan, 1, most_floats)) {
+        rounds->by_head = may_go_by_head(plan);
+        rounds->in_output = rounds->by_head && output->weight &&
+                            attni_linear_cuts(output, attni_kernels()->n_panel) &&
+                            output->n_in == output->n_out &&
+                            plan->main_output < plan->n_outputs;
+        return;
+    }
+    /* the largest number of samples that fits, by halves */
+    size_t fits = 1, not = n_batch;
+    while (not -fits > 1) {
+        size_t middle = fits + (not -fits) / 2;
+        *(round_fits(plan, middle, most_floats) ? &fits : &not ) = middle;
+    }
+    rounds->n_samples = fits;
+}
+
+/* ---- scratch ------------------------------------------------------------------------------- */
+
+/* The most that any projection takes of a worker's scratch. */
+static size_t linear_bytes(const attn_plan *plan, bool *overflow)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < 4; i++) {
+        const struct attni_linear *linear =
+            i < 3 ? attni_plan_projection(plan, i) : &plan->layer->output;
+        size_t n_bytes = 0;
+        if (linear->weight) {
+            bool in_place = i == 3 && plan->rounds.in_output;
+            *overflow = *overflow || !attni_linear_scratch(linear, in_place, &n_bytes);
+        }
+        most = n_bytes > most ? n_bytes : most;
+    }
+    return most;
+}
+
+static void take_edges(attn_plan *plan, struct cursor *cursor)
+{
+    size_t bytes[4] = {0};
+    cursor->overflow = cursor->overflow || !attni_edges_bytes(plan, bytes);
+    for (size_t i = 0; i < 4; i++) {
+        plan->edges_at[i] = take_bytes(cursor, bytes[i]);
+    }
+}
+
+enum attn_status attni_lay_out(attn_plan *plan, size_t most_floats,
+                               struct attn_error *error)
+{
+    struct cursor shared = {0, false}, worker = {0, false};
+    plan->rounds = (struct attni_rounds){.n_samples = 1};
+    attni_tiles_cut(plan);
+    if (has_work(plan)) {
+        size_t tile_bytes = 0;
+        choose_blocks(plan);
+        choose_rounds(plan, most_floats);
+        take_round(plan, &shared);
+        worker.overflow = !attni_tiles_lay_out(plan, &tile_bytes);
+        take_bytes(&worker, tile_bytes);
+        plan->linear_at = take_bytes(&worker, linear_bytes(plan, &worker.overflow));
+    }
+    if (plan->n_edges) {
+        take_edges(plan, &shared);
+    }
+    plan->shared_bytes = shared.bytes;
+    plan->worker_bytes = worker.bytes;
+    if (shared.overflow || worker.overflow) {
+        return attni_fail(error, ATTN_TOO_LARGE, plan->layer->spec.query,
+                          "the inputs need more memory than can be counted");
+    }
+    return ATTN_OK;
+}
