@@ -140,7 +140,7 @@ static void run_head(const struct attni_core *core, size_t batch, size_t head,
         copy_queries(&work);
     }
     size_t bound = attni_work_bound(&work), tile = work.tiles->n_keys;
-    for (work.key = 0; work.key < bound; work.key += tile) {
+    for (work.key = core->first_key; work.key < bound; work.key += tile) {
         work.n_keys = bound - work.key < tile ? bound - work.key : tile;
         run_tile(&work);
     }

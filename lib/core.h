@@ -17,9 +17,12 @@ struct attni_core {
     struct {
         float *data; /* NULL: not wanted */
         size_t batch, row, head, first;
-    } context;               /* results, laid out as attni_rows */
-    float *probabilities;    /* [score batch, heads, queries, keys]; NULL: not wanted */
-    size_t first, n_samples; /* of this round */
+    } context;                /* results, laid out as attni_rows */
+    float *probabilities;     /* [score batch, heads, queries, keys]; NULL: not wanted */
+    size_t first, n_samples;  /* samples of this round */
+    size_t first_key, n_keys; /* and its keys */
+    float *max,
+        *sum; /* [queries], one head's, between rounds of keys; of no use without */
 };
 
 /* Independent tasks of a round (a tile of queries of one head of one sample), costly ones first, and

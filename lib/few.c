@@ -12,7 +12,7 @@
 static void fetch(const struct attni_rows *rows, size_t batch, size_t n_rows)
 {
     size_t n = n_rows * rows->row;
-    const float *data = rows->data + (batch - rows->first) * rows->batch;
+    const float *data = attni_row_at(rows, batch, 0, rows->first_row);
     for (size_t i = 0; i < n && i < MOST_FETCHED; i += LINE_FLOATS) {
         __builtin_prefetch(data + i);
     }
@@ -64,7 +64,8 @@ static void run(struct attni_work *work)
 {
     size_t bound = attni_work_bound(work), tile = work->tiles->n_keys;
     work->n_block = work->n;
-    for (work->key = 0; work->key < bound && work->n > 0; work->key += tile) {
+    for (work->key = work->core->first_key; work->key < bound && work->n > 0;
+         work->key += tile) {
         work->n_keys = bound - work->key < tile ? bound - work->key : tile;
         work->n_seen = attni_work_visible(work, work->n - 1);
         if (work->n_seen == 0 || attni_work_blocked(work)) {

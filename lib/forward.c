@@ -67,9 +67,10 @@ static void run_products(struct products *list)
 
 /* ---- queries, keys and values -------------------------------------------------------------- */
 
-/* What is projected at a time: samples [sample, sample + n_samples), of which one head or all. */
+/* What is projected at a time: samples [sample, sample + n_samples), of which one head or all, of
+ * which keys [key, key + n_keys). */
 struct round {
-    size_t sample, n_samples, head, n_heads;
+    size_t sample, n_samples, head, n_heads, key, n_keys;
 };
 
 /* One of the three, as a round has it. */
@@ -118,11 +119,13 @@ static struct attni_rows project(const struct forward *run, const struct round *
     const struct attni_linear *linear = in.linear;
     bool shared = in.batch == 1, fused = linear == &plan->layer->fused;
     size_t first = shared ? 0 : round->sample, n_samples = shared ? 1 : round->n_samples;
+    size_t row = which == 0 ? 0 : round->key,
+           length = which == 0 ? in.length : round->n_keys;
     bool by_block = plan->rounds.by_block[which];
     float *memory = rows_memory(run, fused && !by_block ? 0 : which);
     struct attni_product product =
-        attni_product_of(linear, n_samples * in.length,
-                         in.data + first * in.length * linear->n_in, memory);
+        attni_product_of(linear, n_samples * length,
+                         in.data + (first * in.length + row) * linear->n_in, memory);
     if (by_block) {
         product.first = in.column + round->head * in.width;
         product.n_columns = round->n_heads * in.width;
@@ -138,10 +141,11 @@ static struct attni_rows project(const struct forward *run, const struct round *
         return rows_of(memory + in.column, &in, linear->n_out, first);
     }
     return (struct attni_rows){.data = memory,
-                               .batch = shared ? 0 : in.length * in.width,
+                               .batch = shared ? 0 : length * in.width,
                                .row = in.width,
                                .head = round->n_heads > 1 ? product.block_stride : 0,
-                               .first = first};
+                               .first = first,
+                               .first_row = row};
 }
 
 /* Queries, keys and values of a round as the core reads them: projected into scratch, or as they
@@ -160,10 +164,12 @@ static void take_inputs(struct forward *run, const struct round *round)
         } else if (i > 0 || !plan->rounds.by_head) {
             *rows[i] = project(run, round, i, &list);
         } else if (plan->tiles.few) {
-            const struct round all = {round->sample, 1, 0, plan->layer->spec.n_heads};
+            struct round all = *round;
             size_t n = list.n;
+            all.head = 0;
+            all.n_heads = plan->layer->spec.n_heads;
             *rows[i] = project(run, &all, i, &list);
-            list.n = round->head == 0 ? list.n : n;
+            list.n = round->head == 0 && round->key == 0 ? list.n : n;
         } else {
             *rows[i] = rows_of(in.data, &in, in.linear->n_in, 0);
             run->core.query_projection = in.linear;
@@ -238,23 +244,46 @@ static void project_output(const struct forward *run, const struct round *round)
     run_products(&list);
 }
 
-static void run_round(struct forward *run, struct round *round)
+static void run_keys(struct forward *run, const struct round *round)
 {
-    const attn_plan *plan = run->plan;
-    size_t n_heads = plan->layer->spec.n_heads;
-    place_context(run, round);
     run->core.first = round->sample;
     run->core.n_samples = round->n_samples;
-    if (plan->rounds.by_head) {
-        round->n_heads = 1;
+    run->core.first_key = round->key;
+    run->core.n_keys = round->n_keys;
+    take_inputs(run, round);
+    if (run->plan->rounds.by_head) {
         struct head_step step = {run, round};
-        for (round->head = 0; round->head < n_heads; round->head++) {
-            take_inputs(run, round);
-            spread(run->parallel, attni_core_head_n_tasks(&run->core), head_task, &step);
-        }
+        spread(run->parallel, attni_core_head_n_tasks(&run->core), head_task, &step);
     } else {
-        take_inputs(run, round);
         spread(run->parallel, attni_core_n_tasks(&run->core), core_task, run);
+    }
+}
+
+/* Head after head, and of each keys after keys. */
+static void run_heads(struct forward *run, struct round round)
+{
+    const attn_plan *plan = run->plan;
+    size_t n_heads = plan->layer->spec.n_heads, most = plan->rounds.n_keys;
+    round.n_heads = 1;
+    for (round.head = 0; round.head < n_heads; round.head++) {
+        round.key = 0;
+        do {
+            size_t left = plan->n_keys - round.key;
+            round.n_keys = left < most ? left : most;
+            run_keys(run, &round);
+            round.key += round.n_keys;
+        } while (round.key < plan->n_keys);
+    }
+}
+
+static void run_round(struct forward *run, const struct round *round)
+{
+    const attn_plan *plan = run->plan;
+    place_context(run, round);
+    if (plan->rounds.by_head) {
+        run_heads(run, *round);
+    } else {
+        run_keys(run, round);
     }
     if (run->out && plan->layer->output.weight) {
         project_output(run, round);
@@ -268,12 +297,15 @@ static void attend(struct forward *run)
     size_t n = run->out ? plan->n_batch : plan->n_score_batch;
     run->core.plan = plan;
     run->core.probabilities = run->attention;
+    run->core.max = (float *)(void *)(run->scratch + plan->state_at[0]);
+    run->core.sum = (float *)(void *)(run->scratch + plan->state_at[1]);
     for (size_t sample = 0; sample < n; sample += plan->rounds.n_samples) {
         size_t left = n - sample;
         struct round round = {
             .sample = sample,
             .n_samples = left < plan->rounds.n_samples ? left : plan->rounds.n_samples,
-            .n_heads = plan->layer->spec.n_heads};
+            .n_heads = plan->layer->spec.n_heads,
+            .n_keys = plan->n_keys};
         run_round(run, &round);
     }
 }

@@ -75,7 +75,7 @@ static void take_rows(attn_plan *plan, size_t i, struct cursor *cursor)
 {
     const struct attni_rounds *rounds = &plan->rounds;
     const struct attni_linear *linear = attni_plan_projection(plan, i);
-    size_t length = i == 0 ? plan->n_queries : plan->n_keys;
+    size_t length = i == 0 ? plan->n_queries : rounds->n_keys;
     size_t width = i == 2 ? plan->value_width : plan->head_width;
     size_t n_samples =
         plan->batch[i] < rounds->n_samples ? plan->batch[i] : rounds->n_samples;
@@ -105,6 +105,9 @@ static void take_round(attn_plan *plan, struct cursor *cursor)
         plan->context_at = take_floats(cursor, plan->rounds.n_samples, plan->n_queries,
                                        plan->layer->spec.n_heads * plan->value_width);
     }
+    for (size_t i = 0; i < 2 && plan->rounds.n_keys < plan->n_keys; i++) {
+        plan->state_at[i] = take_floats(cursor, plan->n_queries, 1, 1);
+    }
 }
 
 static bool round_fits(attn_plan *plan, size_t n_samples, size_t most_floats)
@@ -126,20 +129,41 @@ static bool may_go_by_head(const attn_plan *plan)
     return may;
 }
 
-static void choose_rounds(attn_plan *plan, size_t most_floats)
+/* Of one head, so many keys at a time that half the room is left for what goes on from round to round.
+ * Whole tiles, so that the cut changes no result. */
+static size_t keys_of_round(const attn_plan *plan, size_t most_floats)
+{
+    size_t width = 0, tile = plan->tiles.n_keys;
+    if (!attni_add(plan->head_width, plan->value_width, &width) || width == 0) {
+        return plan->n_keys;
+    }
+    size_t n = most_floats / 2 / width / tile * tile;
+    n = n > tile ? n : tile;
+    return n < plan->n_keys ? n : plan->n_keys;
+}
+
+static void go_by_head(attn_plan *plan, size_t most_floats)
 {
     struct attni_rounds *rounds = &plan->rounds;
     const struct attni_linear *output = &plan->layer->output;
+    bool wanted = plan->main_output < plan->n_outputs;
+    rounds->by_head = true;
+    rounds->n_keys = keys_of_round(plan, most_floats);
+    rounds->in_output = wanted && output->weight && output->n_in == output->n_out &&
+                        attni_linear_cuts(output, attni_kernels()->n_panel);
+}
+
+static void choose_rounds(attn_plan *plan, size_t most_floats)
+{
+    struct attni_rounds *rounds = &plan->rounds;
     size_t n_batch = plan->n_batch > 0 ? plan->n_batch : 1;
     if (round_fits(plan, n_batch, most_floats)) {
         return;
     }
     if (!round_fits(plan, 1, most_floats)) {
-        rounds->by_head = may_go_by_head(plan);
-        rounds->in_output = rounds->by_head && output->weight &&
-                            attni_linear_cuts(output, attni_kernels()->n_panel) &&
-                            output->n_in == output->n_out &&
-                            plan->main_output < plan->n_outputs;
+        if (may_go_by_head(plan)) {
+            go_by_head(plan, most_floats);
+        }
         return;
     }
     /* the largest number of samples that fits, by halves */
@@ -183,7 +207,7 @@ enum attn_status attni_lay_out(attn_plan *plan, size_t most_floats,
                                struct attn_error *error)
 {
     struct cursor shared = {0, false}, worker = {0, false};
-    plan->rounds = (struct attni_rounds){.n_samples = 1};
+    plan->rounds = (struct attni_rounds){.n_samples = 1, .n_keys = plan->n_keys};
     attni_tiles_cut(plan);
     if (has_work(plan)) {
         size_t tile_bytes = 0;

@@ -8,12 +8,19 @@
 #include "spec.h"
 
 /* Where rows [batch, length, heads, head width] are; strides in floats, 0 where one batch entry
- * serves all, or where there is one head only. data is that of sample `first`. */
+ * serves all, or where there is one head only. data is row first_row of sample `first`. */
 struct attni_rows {
     const float *data;
     size_t batch, row, head;
-    size_t first;
+    size_t first, first_row;
 };
+
+static inline const float *attni_row_at(const struct attni_rows *rows, size_t batch,
+                                        size_t head, size_t row)
+{
+    return rows->data + (batch - rows->first) * rows->batch + head * rows->head +
+           (row - rows->first_row) * rows->row;
+}
 
 /* A dense relation [batch, queries, keys, heads(, width)]; data NULL: none. Strides in floats, 0
  * where an axis broadcasts. */
@@ -63,7 +70,9 @@ struct attni_rounds {
     size_t n_samples; /* of a round */
     bool
         by_head; /* keys and values of one head after the other; queries within its tasks */
-    bool in_output;   /* what the heads give goes to the output, and is projected there */
+    bool in_output; /* what the heads give goes to the output, and is projected there */
+    size_t
+        n_keys; /* of a round, whole tiles: fewer than all where one head is too much */
     bool by_block[3]; /* queries, keys, values: projected heads lie one after the other */
 };
 
@@ -95,6 +104,8 @@ struct attn_plan {
     /* Scratch, in bytes from its start; each part is aligned to 64. */
     size_t rows_at[3]; /* of queries, keys and values */
     size_t context_at, edges_at[4];
+    size_t state_at
+        [2]; /* maxima and sums of a head's rows, from one round of keys to the next */
     size_t shared_bytes; /* before the workers' parts */
     size_t
         worker_bytes; /* each: first what attention takes, then what projections take */

@@ -29,8 +29,7 @@ static float edge_score(const struct attni_core *core, const struct attni_row *r
     const attn_layer *layer = core->plan->layer;
     size_t width = core->plan->head_width;
     size_t bias_row = edge->type * layer->spec.n_heads + row->head;
-    const float *key = core->key.data + row->batch * core->key.batch +
-                       edge->key * core->key.row + row->head * core->key.head;
+    const float *key = attni_row_at(&core->key, row->batch, row->head, edge->key);
     if (layer->spec.edge.scalar) {
         return layer->edge_bias[bias_row] * attni_kernels()->sum_f32(width, key);
     }

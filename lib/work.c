@@ -45,18 +45,28 @@ static float *context_of(const struct attni_work *work, size_t i)
 
 float *attni_work_result(const struct attni_work *work, size_t i)
 {
+    if (!work->wanted) {
+        return NULL;
+    }
     return work->tiles->few ? context_of(work, i)
                             : work->results + i * work->core->plan->value_width;
 }
 
-static void clear(struct attni_work *work)
+/* Start anew, or go on where an earlier round of keys has left off. */
+static void begin(struct attni_work *work)
 {
-    const attn_plan *plan = work->core->plan;
+    const struct attni_core *core = work->core;
+    const attn_plan *plan = core->plan;
+    size_t n_bytes = plan->value_width * sizeof(float);
+    bool anew = core->first_key == 0;
     for (size_t i = 0; i < work->n; i++) {
-        work->max[i] = -INFINITY;
-        work->sum[i] = 0;
-        if (work->wanted) {
-            memset(attni_work_result(work, i), 0, plan->value_width * sizeof(float));
+        float *result = attni_work_result(work, i);
+        work->max[i] = anew ? -INFINITY : core->max[query_of(work, i)];
+        work->sum[i] = anew ? 0 : core->sum[query_of(work, i)];
+        if (work->wanted && anew) {
+            memset(result, 0, n_bytes);
+        } else if (work->wanted && !work->tiles->few) {
+            memcpy(result, context_of(work, i), n_bytes);
         }
         if (plan->n_edges) {
             size_t at = work->batch * plan->n_queries + query_of(work, i);
@@ -92,21 +102,21 @@ void attni_work_start(struct attni_work *work, const struct attni_core *core,
         work->probabilities = core->probabilities + row * plan->n_keys;
     }
     bind_scratch(work, scratch);
-    clear(work);
+    begin(work);
 }
 
 size_t attni_work_bound(const struct attni_work *work)
 {
     const attn_plan *plan = work->core->plan;
     size_t last = work->first + work->n_queries;
-    return plan->layer->spec.causal && last < plan->n_keys ? last : plan->n_keys;
+    size_t end = work->core->first_key + work->core->n_keys;
+    return plan->layer->spec.causal && last < end ? last : end;
 }
 
 const float *attni_work_rows(const struct attni_work *work, const struct attni_rows *rows,
                              size_t head, size_t row)
 {
-    return rows->data + (work->batch - rows->first) * rows->batch + head * rows->head +
-           row * rows->row;
+    return attni_row_at(rows, work->batch, head, row);
 }
 
 /* ---- one tile of keys ---------------------------------------------------------------------- */
@@ -240,7 +250,9 @@ static void finish_result(const struct attni_work *work, size_t i, float factor)
 {
     size_t width = work->core->plan->value_width;
     float *result = attni_work_result(work, i), *context = context_of(work, i);
-    work->kernels->scale_f32(width, factor, result);
+    if (factor != 1) {
+        work->kernels->scale_f32(width, factor, result);
+    }
     if (context != result) {
         memcpy(context, result, width * sizeof *context);
     }
@@ -249,7 +261,8 @@ static void finish_result(const struct attni_work *work, size_t i, float factor)
 static void finish_probabilities(const struct attni_work *work, size_t i, float factor)
 {
     const attn_plan *plan = work->core->plan;
-    size_t bound = attni_work_bound(work);
+    size_t last = work->first + work->n_queries;
+    size_t bound = plan->layer->spec.causal && last < plan->n_keys ? last : plan->n_keys;
     float *row = work->probabilities + i * plan->n_keys;
     if (isnan(factor) || factor == 0) {
         for (size_t j = 0; j < plan->n_keys; j++) {
@@ -262,8 +275,24 @@ static void finish_probabilities(const struct attni_work *work, size_t i, float 
     memset(row + bound, 0, (plan->n_keys - bound) * sizeof *row);
 }
 
+/* Keep what the next round of keys goes on with. */
+static void leave_off(const struct attni_work *work)
+{
+    for (size_t i = 0; i < work->n; i++) {
+        work->core->max[query_of(work, i)] = work->max[i];
+        work->core->sum[query_of(work, i)] = work->sum[i];
+        if (work->wanted) {
+            finish_result(work, i, 1);
+        }
+    }
+}
+
 void attni_work_finish(const struct attni_work *work)
 {
+    if (work->core->first_key + work->core->n_keys < work->core->plan->n_keys) {
+        leave_off(work);
+        return;
+    }
     for (size_t i = 0; i < work->n; i++) {
         float factor = normaliser(work, i);
         if (work->wanted) {

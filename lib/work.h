@@ -38,14 +38,14 @@ void attni_work_start(struct attni_work *work, const struct attni_core *core,
                       size_t batch, size_t head, size_t n_heads, size_t part,
                       unsigned char *scratch);
 
-/* Keys that any row of the task sees. */
+/* The end of the round's keys that any row of the task sees. */
 size_t attni_work_bound(const struct attni_work *work);
 
 /* Row `row` of a head's queries, keys or values. */
 const float *attni_work_rows(const struct attni_work *work, const struct attni_rows *rows,
                              size_t head, size_t row);
 
-/* Where the result of row i is gathered. */
+/* Where the result of row i is gathered; NULL: it is not wanted. */
 float *attni_work_result(const struct attni_work *work, size_t i);
 
 /* Keys of the tile that row i may see: those before the causal bound. */
@@ -60,7 +60,7 @@ void attni_work_skip(const struct attni_work *work);
 /* From products to weights, for all rows of the block; what was gathered is multiplied down. */
 void attni_work_weigh(const struct attni_work *work);
 
-/* Results and probabilities, once all tiles are in. */
+/* Results and probabilities, once all tiles are in; or what the next round of keys goes on with. */
 void attni_work_finish(const struct attni_work *work);
 
 #endif

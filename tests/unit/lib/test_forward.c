@@ -28,7 +28,7 @@ struct trial {
     double tolerance;
 };
 
-/* Around 5, from where on queries go together; vectors; tiles of 112 queries and of 128 keys. */
+/* Around 5, from where on queries go together; vectors; blocks. */
 static size_t any_queries(struct dice *dice)
 {
     static const size_t lengths[] = {0, 1, 1, 2, 4, 5, 6, 15, 17, 33, 111, 112, 113, 225};
@@ -48,13 +48,21 @@ static void set_sizes(struct trial *trial, size_t most_width)
     struct oracle *o = &trial->oracle;
     o->n_queries = any_queries(dice);
     o->n_keys = any_keys(dice);
+    bool whole = dice_below(dice, 4) == 0;
+    if (whole && o->n_queries <= 33) {
+        o->n_keys = 500 + dice_below(dice, 700); /* around two tiles of keys */
+    }
     bool large = o->n_queries * o->n_keys > 3000;
     o->n_batch = 1 + dice_below(dice, large ? 2 : 3);
     o->n_heads = 1 + dice_below(dice, large ? 2 : 5);
-    do {
+    if (whole) {
+        o->width = o->value_width = 32; /* whole panels, which may be projected by head */
+    }
+    while (!whole &&
+           (o->width == 0 || o->width > most_width || o->value_width > most_width)) {
         o->width = widths[dice_below(dice, COUNT(widths))];
         o->value_width = widths[dice_below(dice, COUNT(widths))];
-    } while (o->width > most_width || o->value_width > most_width);
+    }
     trial->tolerance = TOLERANCE;
 }
 
