@@ -17,29 +17,39 @@
 #include <string.h>
 
 /* Project the queries of the head where the task needs them. */
-static void project_queries(const struct attni_work *work, void *scratch)
+static void project_queries(struct attni_work *work, void *scratch)
 {
     const struct attni_core *core = work->core;
     size_t width = core->plan->head_width;
     struct attni_product product = attni_product_of(
         core->query_projection, work->n,
-        attni_work_rows(work, &core->query, 0, work->first), work->queries);
+        attni_work_rows(work, &core->query, 0, work->first), work->copies[0]);
     product.first = core->query_column + work->head * width;
     product.n_columns = product.block = product.row = width;
     size_t n_tasks = attni_linear_n_tasks(&product);
     for (size_t task = 0; task < n_tasks; task++) {
         attni_linear_run(&product, task, scratch);
     }
+    work->query = work->copies[0];
+    work->query_row = width;
 }
 
-static void copy_queries(const struct attni_work *work)
+static void take_queries(struct attni_work *work)
 {
-    size_t width = work->core->plan->head_width;
-    for (size_t i = 0; i < work->n; i++) {
-        memcpy(work->queries + i * width,
-               attni_work_rows(work, &work->core->query, work->head, work->first + i),
-               width * sizeof *work->queries);
+    const struct attni_core *core = work->core;
+    size_t width = core->plan->head_width;
+    const float *rows = attni_work_rows(work, &core->query, work->head, work->first);
+    work->query = rows;
+    work->query_row = core->query.row;
+    if (core->query.row == width || core->n_keys <= work->tiles->n_keys) {
+        return;
     }
+    for (size_t i = 0; i < work->n; i++) {
+        memcpy(work->copies[0] + i * width, rows + i * core->query.row,
+               width * sizeof *rows);
+    }
+    work->query = work->copies[0];
+    work->query_row = width;
 }
 
 /* Turn the tile's keys into columns and its values into panels, for all blocks of queries. Whether
@@ -67,8 +77,8 @@ static void multiply_keys(const struct attni_work *work)
     struct attni_gemm gemm = {.m = work->n_block,
                               .n = work->n_seen,
                               .k = width,
-                              .a = work->queries + work->block * width,
-                              .a_stride = width,
+                              .a = work->query + work->block * work->query_row,
+                              .a_stride = work->query_row,
                               .b = work->keys,
                               .panel_stride = work->kernels->n_panel * width,
                               .c = work->scores,
@@ -98,7 +108,7 @@ static void add_values(const struct attni_work *work, bool finite)
                               .b = work->values,
                               .panel_stride = work->kernels->n_panel * tile,
                               .c = attni_work_result(work, work->block),
-                              .c_stride = width,
+                              .c_stride = work->result_row,
                               .accumulate = true};
     work->kernels->gemm_f32(&gemm);
 }
@@ -137,7 +147,7 @@ static void run_head(const struct attni_core *core, size_t batch, size_t head,
     if (core->query_projection) {
         project_queries(&work, scratch + core->plan->linear_at);
     } else {
-        copy_queries(&work);
+        take_queries(&work);
     }
     size_t bound = attni_work_bound(&work), tile = work.tiles->n_keys;
     for (work.key = core->first_key; work.key < bound; work.key += tile) {

@@ -37,6 +37,7 @@ static void spread(const struct attn_parallel *parallel, size_t n_tasks, attn_ta
 struct products {
     const struct forward *run;
     struct attni_product items[3];
+    size_t n_tasks[3];
     size_t n;
 };
 
@@ -49,8 +50,8 @@ static void product_task(void *argument, size_t task, size_t worker)
 {
     const struct products *list = argument;
     size_t i = 0;
-    while (task >= attni_linear_n_tasks(&list->items[i])) {
-        task -= attni_linear_n_tasks(&list->items[i++]);
+    while (task >= list->n_tasks[i]) {
+        task -= list->n_tasks[i++];
     }
     attni_linear_run(&list->items[i], task,
                      worker_scratch(list->run, worker) + list->run->plan->linear_at);
@@ -60,7 +61,8 @@ static void run_products(struct products *list)
 {
     size_t n_tasks = 0;
     for (size_t i = 0; i < list->n; i++) {
-        n_tasks += attni_linear_n_tasks(&list->items[i]);
+        list->n_tasks[i] = attni_linear_n_tasks(&list->items[i]);
+        n_tasks += list->n_tasks[i];
     }
     spread(list->run->parallel, n_tasks, product_task, list);
 }

@@ -26,12 +26,20 @@
 #define MANY_SAMPLES ((size_t)8)
 #define SAMPLES ((size_t)4)
 
+static size_t padded(size_t n)
+{
+    size_t n_panel = attni_kernels()->n_panel;
+    return (n + n_panel - 1) / n_panel * n_panel;
+}
+
+/* No longer than the keys are: rows of scores further apart than they need be would crowd a cache. */
 static size_t tile_keys(const attn_plan *plan)
 {
     size_t width = plan->head_width < TILE_FLOATS ? plan->head_width : TILE_FLOATS;
     width += plan->value_width < TILE_FLOATS ? plan->value_width : TILE_FLOATS;
     size_t n = width > 0 ? TILE_FLOATS / width / LEAST_KEYS * LEAST_KEYS : MOST_KEYS;
-    return n > MOST_KEYS ? MOST_KEYS : n < LEAST_KEYS ? LEAST_KEYS : n;
+    n = n > MOST_KEYS ? MOST_KEYS : n < LEAST_KEYS ? LEAST_KEYS : n;
+    return plan->n_keys > 0 && plan->n_keys < n ? padded(plan->n_keys) : n;
 }
 
 /* Into how many tasks the queries of a head are cut: no result depends on that. */
@@ -77,26 +85,19 @@ void attni_tiles_cut(attn_plan *plan)
     tiles->n_block = ATTNI_MOST_BLOCK / n_rows * n_rows; /* whole products */
 }
 
-static size_t padded(size_t n)
-{
-    size_t n_panel = attni_kernels()->n_panel;
-    return (n + n_panel - 1) / n_panel * n_panel;
-}
-
 bool attni_tiles_lay_out(attn_plan *plan, size_t *n_bytes)
 {
     struct attni_tiles *tiles = &plan->tiles;
     size_t rows = tiles->n_rows;
     size_t block = rows < tiles->n_block ? rows : tiles->n_block;
-    /* few queries pack nothing, and few keys less than a tile: the width is the request's to choose */
-    size_t values = tiles->few ? 0 : tiles->n_keys, copied = tiles->few ? 0 : rows;
-    size_t keys = values < plan->n_keys ? values : padded(plan->n_keys);
+    /* few queries pack and copy nothing */
+    size_t keys = tiles->few ? 0 : tiles->n_keys, copied = tiles->few ? 0 : rows;
     const size_t shapes[ATTNI_TILE_PARTS][3] = {
         [ATTNI_SCORES] = {block, tiles->n_keys, sizeof(float)},
         [ATTNI_QUERY_TILE] = {copied, plan->head_width, sizeof(float)},
         [ATTNI_RESULTS] = {copied, plan->value_width, sizeof(float)},
         [ATTNI_KEY_TILE] = {plan->head_width, keys, sizeof(float)},
-        [ATTNI_VALUE_TILE] = {padded(plan->value_width), values, sizeof(float)},
+        [ATTNI_VALUE_TILE] = {padded(plan->value_width), keys, sizeof(float)},
         [ATTNI_MAX] = {rows, 1, sizeof(float)},
         [ATTNI_SUM] = {rows, 1, sizeof(float)},
         [ATTNI_NEXT_EDGES] = {rows, 1, sizeof(void *)}};

@@ -15,8 +15,8 @@ static void bind_scratch(struct attni_work *work, unsigned char *scratch)
         parts[i] = scratch + work->tiles->at[i];
     }
     work->scores = parts[ATTNI_SCORES];
-    work->queries = parts[ATTNI_QUERY_TILE];
-    work->results = parts[ATTNI_RESULTS];
+    work->copies[0] = parts[ATTNI_QUERY_TILE];
+    work->copies[1] = parts[ATTNI_RESULTS];
     work->keys = parts[ATTNI_KEY_TILE];
     work->values = parts[ATTNI_VALUE_TILE];
     work->max = parts[ATTNI_MAX];
@@ -48,8 +48,7 @@ float *attni_work_result(const struct attni_work *work, size_t i)
     if (!work->wanted) {
         return NULL;
     }
-    return work->tiles->few ? context_of(work, i)
-                            : work->results + i * work->core->plan->value_width;
+    return work->tiles->few ? context_of(work, i) : work->result + i * work->result_row;
 }
 
 /* Start anew, or go on where an earlier round of keys has left off. */
@@ -65,7 +64,7 @@ static void begin(struct attni_work *work)
         work->sum[i] = anew ? 0 : core->sum[query_of(work, i)];
         if (work->wanted && anew) {
             memset(result, 0, n_bytes);
-        } else if (work->wanted && !work->tiles->few) {
+        } else if (work->wanted && result != context_of(work, i)) {
             memcpy(result, context_of(work, i), n_bytes);
         }
         if (plan->n_edges) {
@@ -102,6 +101,9 @@ void attni_work_start(struct attni_work *work, const struct attni_core *core,
         work->probabilities = core->probabilities + row * plan->n_keys;
     }
     bind_scratch(work, scratch);
+    bool once = core->n_keys <= work->tiles->n_keys;
+    work->result = once && work->wanted ? context_of(work, 0) : work->copies[1];
+    work->result_row = once ? core->context.row : plan->value_width;
     begin(work);
 }
 

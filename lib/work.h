@@ -25,8 +25,12 @@ struct attni_work {
     float
         *probabilities; /* of the first row, the next ones following; NULL: not wanted */
     float *scores;      /* [n_block][tiles->n_keys] */
-    float *queries; /* [n][head width]: those of a head lie apart, which wastes a cache */
-    float *results; /* [n][value width], for the same reason; not with few queries */
+    /* Rows of a head lie apart, which wastes a cache if they are read or written again and again: then
+     * they are copied, [n][width]. Not with few queries. */
+    const float *query;
+    float *result;
+    size_t query_row, result_row;
+    float *copies[2];     /* memory for that, of queries and results */
     float *keys, *values; /* packed */
     float *max, *sum;     /* [n] */
     const struct attni_edge *
