@@ -52,6 +52,24 @@ static void take_queries(struct attni_work *work)
     work->query_row = width;
 }
 
+/* What an edge of each type adds at each key of the tile: the biases take the part of queries. */
+static void score_edges(const struct attni_work *work)
+{
+    const struct attni_core *core = work->core;
+    const attn_layer *layer = core->plan->layer;
+    size_t width = core->plan->head_width;
+    struct attni_gemm gemm = {.m = layer->spec.edge.n_types,
+                              .n = work->n_keys,
+                              .k = width,
+                              .a = layer->edge_bias + work->head * width,
+                              .a_stride = layer->spec.n_heads * width,
+                              .b = work->keys,
+                              .panel_stride = work->kernels->n_panel * width,
+                              .c = work->edge_scores,
+                              .c_stride = work->tiles->n_keys};
+    work->kernels->gemm_f32(&gemm);
+}
+
 /* Turn the tile's keys into columns and its values into panels, for all blocks of queries. Whether
  * the values are finite. */
 static bool pack_tile(const struct attni_work *work)
@@ -130,6 +148,9 @@ static void run_tile(struct attni_work *work)
         if (!packed) {
             finite = pack_tile(work);
             packed = true;
+            if (work->edge_scores) {
+                score_edges(work);
+            }
         }
         multiply_keys(work);
         attni_work_weigh(work);

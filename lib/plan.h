@@ -47,8 +47,12 @@ enum attni_tile_part {
     ATTNI_MAX,        /* [rows] */
     ATTNI_SUM,        /* [rows] */
     ATTNI_NEXT_EDGES, /* [rows] */
+    ATTNI_EDGE_TILE,  /* [types][tile's keys], if those are few */
     ATTNI_TILE_PARTS
 };
+
+/* So few types of edges are taken together: one product scores all of them. */
+#define ATTNI_FEW_TYPES ((size_t)16)
 
 /* Rows of scores against a tile of keys that exist at once, at most: near a first-level cache. */
 #define ATTNI_MOST_BLOCK ((size_t)28)
@@ -62,6 +66,7 @@ struct attni_tiles {
     size_t n_rows;      /* at a time, at most */
     size_t n_block;     /* rows whose scores exist at once */
     size_t n_keys;      /* of a tile */
+    bool edges;         /* a tile's edges are scored by type */
     size_t at[ATTNI_TILE_PARTS]; /* within a worker's part of scratch */
 };
 

@@ -29,6 +29,10 @@ static float edge_score(const struct attni_core *core, const struct attni_row *r
     const attn_layer *layer = core->plan->layer;
     size_t width = core->plan->head_width;
     size_t bias_row = edge->type * layer->spec.n_heads + row->head;
+    if (row->edge_scores) {
+        return row
+            ->edge_scores[edge->type * core->plan->tiles.n_keys + edge->key - row->key];
+    }
     const float *key = attni_row_at(&core->key, row->batch, row->head, edge->key);
     if (layer->spec.edge.scalar) {
         return layer->edge_bias[bias_row] * attni_kernels()->sum_f32(width, key);
@@ -49,17 +53,29 @@ static void add_edge_scores(const struct attni_core *core, const struct attni_ro
     }
 }
 
+/* The biases of a head lie one head row apart. */
 static void add_edge_values(const struct attni_core *core, const struct attni_row *row,
                             const struct attni_edge *edge, float *out)
 {
     const attn_layer *layer = core->plan->layer;
-    size_t width = core->plan->value_width;
+    size_t width = core->plan->value_width, n_types = layer->spec.edge.n_types;
+    size_t bias_row = layer->spec.n_heads * width;
+    const float *bias = layer->edge_value_bias + row->head * width;
     const struct attni_edge *end = edges_end(core, row);
+    float of_type[ATTNI_FEW_TYPES] = {0};
+    bool few = n_types <= ATTNI_FEW_TYPES, any = false;
     for (; edge < end && edge->key < row->key + row->n_keys; edge++) {
-        const float *bias = layer->edge_value_bias +
-                            (edge->type * layer->spec.n_heads + row->head) * width;
-        attni_kernels()->weighted_sum_f32(1, width, &row->scores[edge->key - row->key],
-                                          bias, 0, out);
+        const float *weight = &row->scores[edge->key - row->key];
+        if (few) {
+            of_type[edge->type] += *weight;
+            any = true;
+        } else {
+            attni_kernels()->weighted_sum_f32(1, width, weight,
+                                              bias + edge->type * bias_row, 0, out);
+        }
+    }
+    if (any) {
+        attni_kernels()->weighted_sum_f32(n_types, width, of_type, bias, bias_row, out);
     }
 }
 

@@ -9,6 +9,9 @@ struct attni_row {
     size_t batch, head, query;
     size_t key, n_keys;
     float *scores; /* of those keys; weights once the softmax has been there */
+    const float *
+        edge_scores; /* what an edge of each type adds at each key, [types][a tile's keys];
+                               * NULL: to be computed */
 };
 
 /* Whether scores of this plan are anything but scaled products. */

@@ -78,6 +78,9 @@ void attni_tiles_cut(attn_plan *plan)
         cut_few(plan, tiles);
         return;
     }
+    const struct attn_spec *spec = &plan->layer->spec;
+    tiles->edges =
+        plan->n_edges && !spec->edge.scalar && spec->edge.n_types <= ATTNI_FEW_TYPES;
     tiles->n_samples = 1;
     tiles->n_heads = 1;
     tiles->query_parts = query_parts(plan);
@@ -100,7 +103,8 @@ bool attni_tiles_lay_out(attn_plan *plan, size_t *n_bytes)
         [ATTNI_VALUE_TILE] = {padded(plan->value_width), keys, sizeof(float)},
         [ATTNI_MAX] = {rows, 1, sizeof(float)},
         [ATTNI_SUM] = {rows, 1, sizeof(float)},
-        [ATTNI_NEXT_EDGES] = {rows, 1, sizeof(void *)}};
+        [ATTNI_NEXT_EDGES] = {rows, 1, sizeof(void *)},
+        [ATTNI_EDGE_TILE] = {tiles->edges ? ATTNI_FEW_TYPES : 0, keys, sizeof(float)}};
     *n_bytes = 0;
     for (size_t i = 0; i < ATTNI_TILE_PARTS; i++) {
         size_t bytes;

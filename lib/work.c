@@ -22,6 +22,7 @@ static void bind_scratch(struct attni_work *work, unsigned char *scratch)
     work->max = parts[ATTNI_MAX];
     work->sum = parts[ATTNI_SUM];
     work->edges = parts[ATTNI_NEXT_EDGES];
+    work->edge_scores = work->tiles->edges ? parts[ATTNI_EDGE_TILE] : NULL;
 }
 
 /* Head and query of a row. With one head, the usual case, nothing is divided. */
@@ -178,7 +179,8 @@ static struct attni_row row_of(const struct attni_work *work, size_t i, size_t n
                               .key = work->key,
                               .n_keys = n_keys,
                               .scores =
-                                  work->scores + (i - work->block) * work->tiles->n_keys};
+                                  work->scores + (i - work->block) * work->tiles->n_keys,
+                              .edge_scores = work->edge_scores};
 }
 
 /* From products to scores of row i. */

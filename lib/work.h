@@ -32,6 +32,7 @@ struct attni_work {
     size_t query_row, result_row;
     float *copies[2];     /* memory for that, of queries and results */
     float *keys, *values; /* packed */
+    float *edge_scores;   /* [types][tiles->n_keys]; NULL: edges are scored one by one */
     float *max, *sum;     /* [n] */
     const struct attni_edge *
         *edges; /* [n]: the first edge that may concern the next tile */
