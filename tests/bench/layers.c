@@ -99,8 +99,9 @@ static void measure_ours(const struct bench *bench, const struct problem *proble
         size_t n_bytes = problem_bytes(problem);
         read_us = 1e6 * (double)n_bytes / machine_read_bandwidth(n_bytes);
     }
-    printf(", \"plan_us\": %.3f, \"read_us\": %.3f, \"scratch\": %zu}\n", plan.min_us,
-           read_us, ours_scratch_bytes(forward->ours));
+    printf(", \"plan_us\": %.3f, \"read_us\": %.3f, \"scratch\": %zu, \"limit\": %.6g}\n",
+           plan.min_us, read_us, ours_scratch_bytes(forward->ours),
+           machine_flops(bench->pool, bench->n_workers, timing.min_us, bench->seconds));
     ours_free(forward->ours);
 }
 
@@ -191,7 +192,7 @@ static void print_machine(const struct bench *bench)
 {
     printf("{\"kernels\": \"%s\", \"blas\": \"%s\", \"threads\": %zu, \"flops\": %.6g}\n",
            attn_kernels_name(), yardstick_blas(), bench->n_workers,
-           machine_flops(bench->pool, bench->n_workers));
+           machine_flops(bench->pool, bench->n_workers, 100, 0.5));
 }
 
 static void obey(const struct bench *bench, char *line)

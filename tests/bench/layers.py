@@ -208,7 +208,7 @@ class Bench:
                     old = found.setdefault((row["width"], row["rows"]), dict(row, others={}))
                     for field in ("min_us", "bf16_min_us"):
                         old[field] = min(old[field], row[field])
-                    for field in ("bandwidth", "bf16_bandwidth", "error", "bf16_error"):
+                    for field in ("bandwidth", "bf16_bandwidth", "error", "bf16_error", "limit"):
                         old[field] = max(old[field], row[field])
                     others = old["others"]
                     others[row["blas"]] = min(others.get(row["blas"], math.inf), row["blas_min_us"])
@@ -254,7 +254,7 @@ def print_cases(bench, threads):
             continue
         flops = cases.flop(c) / ours["min_us"] * 1e6
         cells = [c.id, microseconds(ours["min_us"]), microseconds(ours["median_us"]), f"{flops / 1e9:.1f}",
-                 f"{100 * flops / limit:.0f}", f"{100 * ours['read_us'] / ours['min_us']:.0f}" if threads == 1 else "-"]
+                 f"{100 * flops / ours['limit']:.0f}", f"{100 * ours['read_us'] / ours['min_us']:.0f}" if threads == 1 else "-"]
         for peer, seen in ratios.items():
             other = bench.fastest(c.id, threads, peer)
             cells.append(times(ours, other))
@@ -284,8 +284,7 @@ def print_peers(bench, threads):
             print(f"{c.id}: " + ", ".join(f"{name} {microseconds(us)}" for us, name in found))
 
 
-def print_projections(bench, found):
-    limit = bench.limits[1]["flops"]
+def print_projections(found):
     names = sorted({name for row in found.values() for name in row["others"]})
     print("\nprojections of m rows, k = n, 1 thread, GFLOP/s; with one row also the share of the speed at which\n"
           "a buffer of the weight's size is read\n")
@@ -294,7 +293,7 @@ def print_projections(bench, found):
     for (width, m), row in found.items():
         flop = 2 * m * width ** 2
         flops, speed = flop / row["min_us"] * 1e6, 4 * width ** 2 / row["min_us"] * 1e6
-        cells = [str(width), str(m), microseconds(row["min_us"]), f"{flops / 1e9:.1f}", f"{100 * flops / limit:.0f}"]
+        cells = [str(width), str(m), microseconds(row["min_us"]), f"{flops / 1e9:.1f}", f"{100 * flops / row['limit']:.0f}"]
         cells += [f"{row['error']:.0e}"] + [f"{flop / row['others'][name] / 1e3:.1f}" for name in names]
         cells += [f"{speed / 1e9:.0f}", f"{row['bandwidth'] / 1e9:.0f}", f"{100 * speed / row['bandwidth']:.0f}"] \
             if m == 1 else [""] * 3
@@ -347,7 +346,7 @@ def main():
     for threads in THREADS:
         print_cases(bench, threads)
     if projections:
-        print_projections(bench, projections)
+        print_projections(projections)
     if memory:
         print_memory(memory)
     for threads in THREADS:

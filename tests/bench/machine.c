@@ -56,13 +56,13 @@ static const struct loops *loops(void)
     return found;
 }
 
-/* About a tenth of a millisecond on a fast machine: short enough to fall between others' work. */
-#define STEPS 50000
+/* Enough to tell how long a step takes. */
+#define TRIAL_STEPS 20000
 
 struct limit {
     const struct loops *loops;
     struct pool *pool;
-    size_t n_workers;
+    size_t n_workers, n_steps;
     double flop; /* of one worker */
     const float *data;
     size_t n;
@@ -72,7 +72,7 @@ static void multiply_add_task(void *argument, size_t task, size_t worker)
 {
     struct limit *limit = argument;
     (void)worker;
-    double flop = limit->loops->multiply_add(STEPS);
+    double flop = limit->loops->multiply_add(limit->n_steps);
     if (task == 0) {
         limit->flop = flop;
     }
@@ -85,10 +85,13 @@ static void multiply_add_run(void *argument)
     parallel->run(parallel->context, limit->n_workers, multiply_add_task, limit);
 }
 
-double machine_flops(struct pool *pool, size_t n_workers)
+double machine_flops(struct pool *pool, size_t n_workers, double run_us, double seconds)
 {
-    struct limit limit = {.loops = loops(), .pool = pool, .n_workers = n_workers};
-    struct timing timing = time_it(1, multiply_add_run, &limit);
+    struct limit limit = {
+        .loops = loops(), .pool = pool, .n_workers = n_workers, .n_steps = TRIAL_STEPS};
+    struct timing timing = time_it(0.01, multiply_add_run, &limit);
+    limit.n_steps = (size_t)(TRIAL_STEPS * run_us / timing.min_us) + 1;
+    timing = time_it(seconds, multiply_add_run, &limit);
     return limit.flop * (double)n_workers / (1e-6 * timing.min_us);
 }
 

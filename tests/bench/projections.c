@@ -65,7 +65,8 @@ static double difference(const struct projection *p)
     return worst / largest;
 }
 
-static void measure(struct projection *p, double seconds, const double bandwidth[2])
+static void measure(struct projection *p, struct pool *pool, double seconds,
+                    const double bandwidth[2])
 {
     struct timing blas = time_it(seconds, run_blas, p);
     struct timing bf16 = time_it(seconds, run_bf16, p);
@@ -74,10 +75,10 @@ static void measure(struct projection *p, double seconds, const double bandwidth
     printf("{\"rows\": %zu, \"width\": %zu, \"kernels\": \"%s\", \"blas\": \"%s\", "
            "\"min_us\": %.3f, \"bf16_min_us\": %.3f, \"blas_min_us\": %.3f, "
            "\"bandwidth\": %.6g, \"bf16_bandwidth\": %.6g, \"error\": %.3g, "
-           "\"bf16_error\": %.3g}\n",
+           "\"bf16_error\": %.3g, \"limit\": %.6g}\n",
            p->n_rows, p->linear.n_in, attn_kernels_name(), openblas_get_corename(),
            ours.min_us, bf16.min_us, blas.min_us, bandwidth[0], bandwidth[1],
-           difference(p), bf16_error);
+           difference(p), bf16_error, machine_flops(pool, 1, ours.min_us, seconds));
     fflush(stdout);
 }
 
@@ -95,7 +96,7 @@ static struct attni_linear store(const float *weight, size_t width, bool bf16)
     return linear;
 }
 
-static void sweep(size_t width, double seconds)
+static void sweep(struct pool *pool, size_t width, double seconds)
 {
     static const size_t rows[] = {1, 2, 4, 8, 16, 64, 128, 512};
     struct dice dice = {1};
@@ -117,7 +118,7 @@ static void sweep(size_t width, double seconds)
     p.scratch = bench_memory(scratch_bytes);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         p.n_rows = rows[i];
-        measure(&p, seconds, bandwidth);
+        measure(&p, pool, seconds, bandwidth);
     }
     attn_free((void *)(uintptr_t)p.linear.weight);
     attn_free((void *)(uintptr_t)p.bf16.weight);
@@ -134,7 +135,9 @@ int main(int argc, char **argv)
         die("usage: projections SECONDS");
     }
     attni_linear_start();
-    sweep(512, strtod(argv[1], NULL));
-    sweep(1024, strtod(argv[1], NULL));
+    struct pool *pool = pool_create(1);
+    sweep(pool, 512, strtod(argv[1], NULL));
+    sweep(pool, 1024, strtod(argv[1], NULL));
+    pool_free(pool);
     return 0;
 }
