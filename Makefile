@@ -213,7 +213,7 @@ check-built: all check-unit check-golden check-fuzz check-integration check-lint
 # Tests that run whole layers are repeated with all kernels that this processor can run. (Tests of
 # kernels alone go through every table by themselves.)
 LAYER_TESTS := $(patsubst %,$B/tests/unit/lib/test_%,forward rows scores linear \
-	linear_threads layer)
+	linear_threads layer alone)
 
 $B/tests/tools/%: $B/tests/tools/%.o $(LIB_ARCHIVE)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(BLAS_LIBS) -lm

@@ -189,11 +189,17 @@ void attni_core_head_run(const struct attni_core *core, size_t batch, size_t hea
                          size_t task, unsigned char *scratch)
 {
     if (core->plan->tiles.few) {
-        attni_few_head(core, batch, head, scratch);
+        attni_few_heads(core, batch, head, 1, scratch);
         return;
     }
     /* later queries see more keys under a causal bound: they go first */
     run_head(core, batch, head, core->plan->tiles.query_parts - 1 - task, scratch);
+}
+
+/* Groups of heads that are taken up together. */
+static size_t head_groups(const struct attni_core *core)
+{
+    return attni_parts(core->plan->layer->spec.n_heads, core->plan->tiles.n_heads);
 }
 
 size_t attni_core_n_tasks(const struct attni_core *core)
@@ -201,10 +207,10 @@ size_t attni_core_n_tasks(const struct attni_core *core)
     const struct attni_tiles *tiles = &core->plan->tiles;
     return tiles->n_samples > 1
                ? attni_parts(core->n_samples, tiles->n_samples)
-               : core->n_samples * core->plan->layer->spec.n_heads * tiles->query_parts;
+               : core->n_samples * head_groups(core) * tiles->query_parts;
 }
 
-void attni_core_run(const struct attni_core *core, size_t task, unsigned char *scratch)
+static void run_few(const struct attni_core *core, size_t task, unsigned char *scratch)
 {
     const struct attni_tiles *tiles = &core->plan->tiles;
     size_t n = core->n_samples, n_heads = core->plan->layer->spec.n_heads;
@@ -214,7 +220,20 @@ void attni_core_run(const struct attni_core *core, size_t task, unsigned char *s
                           core->first + attni_part_start(n, n_tasks, task + 1), scratch);
         return;
     }
-    size_t head = task / tiles->query_parts;
-    attni_core_head_run(core, core->first + head / n_heads, head % n_heads,
-                        task % tiles->query_parts, scratch);
+    size_t n_groups = head_groups(core), group = task % n_groups;
+    size_t head = attni_part_start(n_heads, n_groups, group);
+    attni_few_heads(core, core->first + task / n_groups, head,
+                    attni_part_start(n_heads, n_groups, group + 1) - head, scratch);
+}
+
+void attni_core_run(const struct attni_core *core, size_t task, unsigned char *scratch)
+{
+    const struct attni_tiles *tiles = &core->plan->tiles;
+    size_t n_heads = core->plan->layer->spec.n_heads, head = task / tiles->query_parts;
+    if (tiles->few) {
+        run_few(core, task, scratch);
+    } else {
+        attni_core_head_run(core, core->first + head / n_heads, head % n_heads,
+                            task % tiles->query_parts, scratch);
+    }
 }

@@ -81,11 +81,11 @@ static void run(struct attni_work *work)
     attni_work_finish(work);
 }
 
-void attni_few_head(const struct attni_core *core, size_t batch, size_t head,
-                    unsigned char *scratch)
+void attni_few_heads(const struct attni_core *core, size_t batch, size_t head,
+                     size_t n_heads, unsigned char *scratch)
 {
     struct attni_work work;
-    attni_work_start(&work, core, batch, head, 1, 0, scratch);
+    attni_work_start(&work, core, batch, head, n_heads, 0, scratch);
     run(&work);
 }
 
@@ -98,10 +98,8 @@ void attni_few_samples(const struct attni_core *core, size_t first, size_t last,
         fetch(&core->key, batch, plan->n_keys);
         fetch(&core->value, batch, plan->n_keys);
         for (size_t head = 0; head < n_heads; head += step) {
-            struct attni_work work;
-            attni_work_start(&work, core, batch, head,
-                             n_heads - head < step ? n_heads - head : step, 0, scratch);
-            run(&work);
+            attni_few_heads(core, batch, head,
+                            n_heads - head < step ? n_heads - head : step, scratch);
         }
     }
 }

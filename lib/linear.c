@@ -16,6 +16,10 @@
 #define ROWS 126
 #define COLUMNS 256
 
+/* Fewer columns, where there would be few tasks. */
+#define LEAST_COLUMNS 128
+#define ENOUGH_TASKS 8
+
 /* The longest sums taken in one go, even: a block of rows and a panel then stay in the cache. */
 #define DEPTH 512
 
@@ -263,31 +267,39 @@ static void run_bf16(const struct part *part, float *copy)
     }
 }
 
-/* Columns are cut only where there are kernels that start at any panel, and where no task writes what
- * another has yet to read. */
-static size_t column_parts(const struct attni_product *product)
+/* Columns of a task. They are cut only where there are kernels that start at any panel, and where no
+ * task writes what another has yet to read. */
+static size_t columns_of_task(const struct attni_product *product)
 {
-    return is_packed(product->linear) && !product->in_place
-               ? attni_parts(product->n_columns, COLUMNS)
-               : 1;
+    if (!is_packed(product->linear) || product->in_place) {
+        return product->n_columns;
+    }
+    size_t n_rows = attni_parts(product->n_rows, ROWS), columns = COLUMNS;
+    while (columns > LEAST_COLUMNS &&
+           n_rows * attni_parts(product->n_columns, columns) < ENOUGH_TASKS) {
+        columns /= 2;
+    }
+    return columns;
 }
 
 size_t attni_linear_n_tasks(const struct attni_product *product)
 {
-    return attni_parts(product->n_rows, ROWS) * column_parts(product);
+    size_t columns = columns_of_task(product);
+    return columns == 0 ? 0
+                        : attni_parts(product->n_rows, ROWS) *
+                              attni_parts(product->n_columns, columns);
 }
 
 void attni_linear_run(const struct attni_product *product, size_t task, void *scratch)
 {
     size_t n_in = product->linear->n_in, n_parts = attni_parts(product->n_rows, ROWS);
-    size_t column = task / n_parts * COLUMNS, n_columns = product->n_columns;
+    size_t columns = columns_of_task(product), column = task / n_parts * columns;
+    size_t left = product->n_columns - column;
     /* even parts: none is left thin */
     struct part part = {.product = product,
                         .row = attni_part_start(product->n_rows, n_parts, task % n_parts),
                         .column = column,
-                        .end = column_parts(product) > 1 && n_columns - column > COLUMNS
-                                   ? column + COLUMNS
-                                   : n_columns};
+                        .end = column + (left < columns ? left : columns)};
     part.n_rows =
         attni_part_start(product->n_rows, n_parts, task % n_parts + 1) - part.row;
     if (!is_packed(product->linear)) {

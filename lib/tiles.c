@@ -21,8 +21,9 @@
 /* With fewer queries, turning keys into columns costs more than it saves. */
 #define FEW_QUERIES ((size_t)5)
 
-/* With few queries and so many samples a task is some whole samples: what one head reads lies between
- * what the others read, so together they read memory from end to end. */
+/* With few queries a task is several heads, and with so many samples some whole samples: what one head
+ * reads lies between what the others read, so together they read memory from end to end. */
+#define FEW_TASKS ((size_t)4)
 #define MANY_SAMPLES ((size_t)8)
 #define SAMPLES ((size_t)4)
 
@@ -60,9 +61,11 @@ static void cut_few(attn_plan *plan, struct attni_tiles *tiles)
 {
     size_t n_heads = plan->layer->spec.n_heads;
     size_t most = ATTNI_MOST_BLOCK / (plan->n_queries > 0 ? plan->n_queries : 1);
-    bool together = plan->n_batch >= MANY_SAMPLES;
-    tiles->n_samples = together ? SAMPLES : 1;
-    tiles->n_heads = !together ? 1 : n_heads < most ? n_heads : most;
+    bool many = plan->n_batch >= MANY_SAMPLES;
+    size_t enough = many ? n_heads : plan->n_batch * n_heads / FEW_TASKS;
+    tiles->n_samples = many ? SAMPLES : 1;
+    tiles->n_heads = enough < 1 ? 1 : enough < n_heads ? enough : n_heads;
+    tiles->n_heads = tiles->n_heads < most ? tiles->n_heads : most;
     tiles->query_parts = 1;
     tiles->n_rows = tiles->n_heads * plan->n_queries;
     tiles->n_block = tiles->n_rows;

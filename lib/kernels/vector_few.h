@@ -99,20 +99,21 @@ static void scores_f32(const struct attni_few_scores *few)
     }
 }
 
-/* Vectors of a sum that are gathered side by side. */
+/* Vectors of a sum that are gathered side by side, and the sums that each is gathered in: so many,
+ * whatever is beside it, so that its bits do not depend on that. */
 #define ABREAST 4
+#define WAYS 2
 
 /* out[0..n_columns) += rows of values, column vector v by the weights that weight[v] points at; or,
  * where that is not finite, nothing, and false: a weight of 0 has then to be kept from its value.
- * `vectors` and `ways` are constants where this is inlined; ways sums go side by side, so that one
- * does not wait for the other. */
-INLINE bool weigh_columns(size_t vectors, size_t ways, size_t n_columns, size_t n,
+ * `vectors` is a constant where this is inlined. */
+INLINE bool weigh_columns(size_t vectors, size_t n_columns, size_t n,
                           const float *const *weight, const float *value, size_t stride,
                           float *out)
 {
-    vf sum[ABREAST * 4];
+    vf sum[ABREAST * WAYS];
     UNROLL
-    for (size_t u = 0; u < ways; u++) {
+    for (size_t u = 0; u < WAYS; u++) {
         UNROLL
         for (size_t v = 0; v < vectors; v++) {
             sum[u * vectors + v] =
@@ -120,9 +121,9 @@ INLINE bool weigh_columns(size_t vectors, size_t ways, size_t n_columns, size_t 
         }
     }
     size_t j = 0;
-    for (; j + ways <= n; j += ways) {
+    for (; j + WAYS <= n; j += WAYS) {
         UNROLL
-        for (size_t u = 0; u < ways; u++) {
+        for (size_t u = 0; u < WAYS; u++) {
             UNROLL
             for (size_t v = 0; v < vectors; v++) {
                 vf x = load_columns(value + (j + u) * stride, v * LANES, n_columns);
@@ -141,7 +142,7 @@ INLINE bool weigh_columns(size_t vectors, size_t ways, size_t n_columns, size_t 
     vf all = v_all(0);
     UNROLL
     for (size_t v = 0; v < vectors; v++) {
-        for (size_t u = 1; u < ways; u++) {
+        for (size_t u = 1; u < WAYS; u++) {
             sum[v] = sum[v] + sum[u * vectors + v];
         }
         /* 0 times a finite number is 0, times anything else NaN */
@@ -173,8 +174,8 @@ static void weigh_open_rows(size_t n, size_t part, const float *weight,
 static void weigh_vector(size_t n, size_t part, const float *weight, const float *value,
                          size_t stride, float *out)
 {
-    bool done = part == LANES ? weigh_columns(1, 4, LANES, n, &weight, value, stride, out)
-                              : weigh_columns(1, 4, part, n, &weight, value, stride, out);
+    bool done = part == LANES ? weigh_columns(1, LANES, n, &weight, value, stride, out)
+                              : weigh_columns(1, part, n, &weight, value, stride, out);
     if (!done) {
         weigh_open_rows(n, part, weight, value, stride, out);
     }
@@ -186,7 +187,7 @@ static void weighted_sum_f32(size_t n, size_t width, const float *weight,
     const float *const same[ABREAST] = {weight, weight, weight, weight};
     size_t d = 0;
     for (; d + ABREAST * LANES <= width; d += ABREAST * LANES) {
-        if (!weigh_columns(ABREAST, 2, ABREAST * LANES, n, same, value + d, value_stride,
+        if (!weigh_columns(ABREAST, ABREAST * LANES, n, same, value + d, value_stride,
                            out + d)) {
             break;
         }
@@ -209,8 +210,8 @@ static void weigh_side_by_side(const struct attni_few_sums *few)
         }
         const float *value = few->value.data + v * LANES;
         float *out = few->out + v * LANES;
-        if (n == ABREAST && weigh_columns(ABREAST, 2, ABREAST * LANES, few->n_keys,
-                                          weight, value, few->value.row, out)) {
+        if (n == ABREAST && weigh_columns(ABREAST, ABREAST * LANES, few->n_keys, weight,
+                                          value, few->value.row, out)) {
             continue;
         }
         for (size_t i = 0; i < n; i++) {
