@@ -1,6 +1,7 @@
 /* vector.h - the text of the vector kernels, included once by each instruction set after it has
  * defined: LANES, TILE_ROWS, TILE_VECTORS (a tile of accumulators that fits the registers), TABLE,
- * TABLE_NAME, the vector types vf and vi, and the v_ functions used below. */
+ * TABLE_NAME, the vector types vf and vi, and the v_ functions used below; HAS_DOT_PAIRS and HAS_ROUND
+ * where it has v_dot_pairs and v_round_bf16 of its own. */
 #ifndef ATTNI_VECTOR_H
 #define ATTNI_VECTOR_H
 

@@ -5,6 +5,7 @@
 #define LANES 16
 #define TILE_ROWS 14
 #define TILE_VECTORS 2
+#define HAS_ROUND
 
 typedef __m512 vf;
 typedef int vi __attribute__((vector_size(64)));
@@ -72,6 +73,21 @@ static inline float v_sum(vf v)
 static inline float v_greatest(vf v)
 {
     return _mm512_reduce_max_ps(v);
+}
+
+/* LANES floats as LANES / 2 pairs of bf16, each as attni_bf16 rounds it. */
+static inline void v_round_bf16(const float *x, float *pairs)
+{
+    __m512 value = _mm512_loadu_ps(x);
+    __m512i bits = _mm512_castps_si512(value);
+    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i rounded =
+        _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+    rounded =
+        _mm512_mask_or_epi32(rounded, _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q),
+                             bits, _mm512_set1_epi32(0x400000)); /* NaN stays NaN */
+    _mm256_storeu_si256((__m256i *)(void *)pairs,
+                        _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
 }
 
 /* Element r of the result is the sum of rows[r]. */

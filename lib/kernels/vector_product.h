@@ -244,7 +244,13 @@ static void pack_columns_f32(size_t n, size_t width, const float *rows, size_t s
 static void round_pairs_bf16(size_t n, const float *x, float *pairs)
 {
     uint16_t rounded[64];
-    for (size_t d = 0; d < n; d += 64) {
+    size_t d = 0;
+#ifdef HAS_ROUND
+    for (; d + LANES <= n; d += LANES) {
+        v_round_bf16(x + d, pairs + d / 2);
+    }
+#endif
+    for (; d < n; d += 64) {
         size_t part = n - d < 64 ? n - d : 64;
         for (size_t i = 0; i < part; i++) {
             rounded[i] = attni_bf16(x[d + i]);
