@@ -190,7 +190,7 @@ ask() { # VERB PATH [CURL-ARGUMENTS...]
 
 # A request that keeps a worker busy for a while, as bytes in a file; `heavy` sends it to `mha`.
 write_heavy() { # SAMPLES
-    local length=1500 ports='' port
+    local length=4500 ports='' port
     for port in query key value; do
         ports+=${ports:+,}$(binary_tensor $port FP32 "[$1,$length,4]" $(($1 * length * 16)))
     done
