@@ -167,10 +167,14 @@ static void choose_rounds(attn_plan *plan, size_t most_floats)
         return;
     }
     /* the largest number of samples that fits, by halves */
-    size_t fits = 1, not = n_batch;
-    while (not -fits > 1) {
-        size_t middle = fits + (not -fits) / 2;
-        *(round_fits(plan, middle, most_floats) ? &fits : &not ) = middle;
+    size_t fits = 1, too_many = n_batch;
+    while (too_many - fits > 1) {
+        size_t middle = fits + (too_many - fits) / 2;
+        if (round_fits(plan, middle, most_floats)) {
+            fits = middle;
+        } else {
+            too_many = middle;
+        }
     }
     rounds->n_samples = fits;
 }

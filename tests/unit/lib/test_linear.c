@@ -123,12 +123,12 @@ static void check_blocks(const struct problem *p, size_t width)
 /* The same bits, wherever columns go, and if they take the place of what they are made from. */
 START_TEST(columns_and_places)
 {
-    static const size_t rows[] = {1, 5, 127, 300};
+    static const size_t rows[] = {1, 5, 127};
     struct dice dice = {7};
     size_t n_panel = attni_kernels()->n_panel;
     for (unsigned flags = 0; flags < 8; flags++) {
         for (size_t i = 0; i < COUNT(rows); i++) {
-            size_t width = n_panel * (1 + i), n_out = 5 * width;
+            size_t width = n_panel * (1 + i % 2), n_out = 5 * width;
             struct problem p = make_problem(&dice, rows[i], n_out, n_out, flags);
             ck_assert(!attni_linear_cuts(&p.linear, width + 1));
             if (attni_linear_cuts(&p.linear, width)) {
