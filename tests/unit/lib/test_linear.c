@@ -17,7 +17,6 @@ START_TEST(odd_sizes)
 {
     static const size_t sizes[] = {1, 2, 3, 5, 8, 15, 16, 17, 31, 33, 65};
     struct dice dice = {1};
-    attni_linear_start();
     for (size_t k = 0; k < COUNT(sizes) * COUNT(sizes); k++) {
         for (unsigned flags = 0; flags < 8; flags++) {
             size_t n_rows = (k + flags) % 3 == 0 ? sizes[k % COUNT(sizes)] : 1 + k % 16;
@@ -34,7 +33,6 @@ START_TEST(large_sizes)
     static const size_t rows[] = {125, 126, 127, 253}, columns[] = {255, 256, 257, 513},
                         inputs[] = {511, 512, 513, 1024, 1025};
     struct dice dice = {5};
-    attni_linear_start();
     for (unsigned flags = 0; flags < 8; flags++) {
         for (size_t i = 0; i < 4; i++) {
             check_sizes(&dice, rows[i], 9, 33, flags);
