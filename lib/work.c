@@ -265,8 +265,7 @@ static void finish_result(const struct attni_work *work, size_t i, float factor)
 static void finish_probabilities(const struct attni_work *work, size_t i, float factor)
 {
     const attn_plan *plan = work->core->plan;
-    size_t last = work->first + work->n_queries;
-    size_t bound = plan->layer->spec.causal && last < plan->n_keys ? last : plan->n_keys;
+    size_t bound = attni_work_bound(work); /* of the last round of keys: of all */
     float *row = work->probabilities + i * plan->n_keys;
     if (isnan(factor) || factor == 0) {
         for (size_t j = 0; j < plan->n_keys; j++) {
