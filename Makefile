@@ -213,7 +213,7 @@ check-built: all check-unit check-golden check-fuzz check-integration check-lint
 # Tests that run whole layers are repeated with all kernels that this processor can run. (Tests of
 # kernels alone go through every table by themselves.)
 LAYER_TESTS := $(patsubst %,$B/tests/unit/lib/test_%,forward rows scores linear \
-	linear_threads layer alone)
+	linear_threads layer alone back_linear gradients gradients_rows gradients_causal training)
 
 $B/tests/tools/%: $B/tests/tools/%.o $(LIB_ARCHIVE)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(BLAS_LIBS) -lm
@@ -277,8 +277,10 @@ check-neon:
 	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/aarch64 MODE=release CC=aarch64-linux-gnu-gcc \
 		CFLAGS=-Itests/cross BLAS_CFLAGS= check-emulated
 
-EMULATED_KERNEL_TESTS := $(patsubst %,$B/cross/test_%,kernels products softmax bf16)
-EMULATED_LAYER_TESTS := $(patsubst %,$B/cross/test_%,linear forward rows scores outputs post)
+EMULATED_KERNEL_TESTS := $(patsubst %,$B/cross/test_%,kernels products softmax bf16 back_kernels \
+	dropout)
+EMULATED_LAYER_TESTS := $(patsubst %,$B/cross/test_%,linear forward rows scores outputs post \
+	back_linear post_back gradients gradients_rows)
 $B/cross/test_%: $B/tests/unit/lib/test_%.o $B/tests/cross/check.o $B/tests/cross/cblas.o \
 		$(LIB_OBJECTS)
 	@mkdir -p $(@D)

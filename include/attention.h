@@ -7,6 +7,7 @@
  *     attn_layer_create      spec + weights -> an immutable layer
  *     attn_plan_create       layer + inputs -> checked shapes, output shapes, scratch size
  *     attn_forward           plan + memory -> the outputs
+ *     attn_backward          the same for a plan of gradients
  *
  * Rules that hold for every function, unless its comment says otherwise:
  *  - All arguments are borrowed; nothing is kept after the call returns. Tensors are row-major and
@@ -193,6 +194,7 @@ struct attn_linear_spec {
     size_t n_in, n_out;
     bool in_out;        /* the weight is stored [n_in, n_out] */
     bool bias_optional; /* an absent bias is zero */
+    bool bias_frozen;   /* training leaves it alone: see ATTN_REDUCTION_MEAN */
 };
 
 enum attn_layout {
@@ -295,8 +297,10 @@ struct attn_spec {
     char dense_kq
         [ATTN_NAME_SIZE]; /* input [batch, queries, keys, heads], added to scores */
     char dense_kv
-        [ATTN_NAME_SIZE]; /* input [..., value width], added to values, pair by pair */
-    double dropout;       /* of probabilities, in training */
+        [ATTN_NAME_SIZE];   /* input [..., value width], added to values, pair by pair */
+    double dropout;         /* of probabilities, in training: 0 to 1 */
+    bool attention_dropped; /* the attention output is taken after dropout, else before */
+    bool gradient_mean; /* gradients of parameters are ATTN_REDUCTION_MEAN by default */
     enum attn_empty_rows empty_rows;
     enum attn_store weights_dtype;
 
@@ -394,10 +398,55 @@ struct attn_port {
     bool optional; /* input: may be left out; output: computed only when asked for */
 };
 
-/* ATTN_MAX_PORTS is the most that any layer has of either. */
-#define ATTN_MAX_PORTS 16
-size_t attn_layer_inputs(const attn_layer *layer, struct attn_port ports[ATTN_MAX_PORTS]);
-size_t attn_layer_outputs(const attn_layer *layer,
+/* How the gradient of a parameter gathers the samples of a batch. */
+enum attn_reduction {
+    ATTN_REDUCTION_DEFAULT, /* as the spec says (gradient_mean) */
+    ATTN_REDUCTION_SUM,     /* their sum: the plain derivative */
+    ATTN_REDUCTION_MEAN     /* their mean; that of a frozen bias is 0 */
+};
+
+/* The most draws of one call. */
+#define ATTN_MAX_DRAWS 1024
+
+/* What a call does beyond inference; all zeros but `size`: inference.
+ *
+ * In training, dropout drops and BatchNorm takes the statistics of the batch. Each draw is given as
+ * an input or made from the seed: element (sample, head, query, key) of the probabilities, or
+ * (sample, position, feature) of what a Dropout module takes, has a draw of its own, which depends on
+ * the seed and on these numbers alone. What is drawn is kept with the probability 1 - p and then
+ * divided by 1 - p.
+ *
+ * With n_draws the forward runs so many times, draw d with the seed `seed + d`, and every output
+ * has a leading axis of draws; OUTPUT.mean and OUTPUT.variance (population) are what they come to.
+ *
+ * With `gradient` the plan is for attn_backward, which does the forward itself. For
+ * L = sum(grad_output * main output) + sum(grad_attention * attention), either being 0 where it is
+ * not given, grad_INPUT is dL/dINPUT for each float input (one that broadcasts has the sum) and
+ * grad.PARAMETER dL/dPARAMETER, gathered as `reduction` says. */
+struct attn_mode {
+    size_t size; /* sizeof(struct attn_mode) of the caller */
+    bool training;
+    uint64_t seed;
+    size_t
+        n_draws; /* 0: one, without an axis of its own. Needs training; not with gradient */
+    bool gradient;
+    enum attn_reduction reduction;
+};
+
+/* The ports of a layer in a mode (NULL: inference), whose names live as long as the layer. Beside
+ * those of inference:
+ *   training  inputs   dropout_uniform [batch, heads, queries, keys], and normalisation_uniform and
+ *                      activation_uniform [batch, length, width] where that is a Dropout: draws in
+ *                      [0, 1), which replace those of the seed; not with n_draws
+ *             outputs  state.P: the moved statistics P of a BatchNorm; not with n_draws
+ *   n_draws   outputs  X.mean, X.variance of each output X
+ *   gradient  inputs   grad_output, grad_attention: at least one of them
+ *             outputs  grad_X, grad.P; those of inference become optional
+ * ATTN_MAX_PORTS is the most that any layer has of either. */
+#define ATTN_MAX_PORTS 32
+size_t attn_layer_inputs(const attn_layer *layer, const struct attn_mode *mode,
+                         struct attn_port ports[ATTN_MAX_PORTS]);
+size_t attn_layer_outputs(const attn_layer *layer, const struct attn_mode *mode,
                           struct attn_port ports[ATTN_MAX_PORTS]);
 
 /* ---- forward --------------------------------------------------------------------------- */
@@ -416,12 +465,13 @@ struct attn_parallel {
 /* The shapes of one call, checked. Immutable; refers to the layer and to the inputs' data. */
 typedef struct attn_plan attn_plan;
 
-/* Check inputs (shapes, types, names; data is not read) and lay out a forward that computes the
- * outputs named (n_outputs = 0: all that are not optional). Layer, input data and nothing else must
- * outlive the plan.
+/* Check inputs (shapes, types, names; data is not read) and lay out a call that computes the outputs
+ * named. n_outputs = 0: all that are not optional, but for gradients of inputs that are not given.
+ * mode NULL: inference. Layer, input data and nothing else must outlive the plan.
  * ATTN_UNKNOWN, ATTN_MISSING, ATTN_DTYPE, ATTN_SHAPE: error->field names the input or output;
- * ATTN_INVALID: one was given twice; ATTN_TOO_LARGE: an output of more than size_t. */
-enum attn_status attn_plan_create(const attn_layer *layer,
+ * ATTN_INVALID: one was given twice, or a mode that contradicts itself (error->field names its
+ * member); ATTN_TOO_LARGE: an output of more than size_t. */
+enum attn_status attn_plan_create(const attn_layer *layer, const struct attn_mode *mode,
                                   const struct attn_named_tensor *inputs, size_t n_inputs,
                                   const char *const *outputs, size_t n_outputs,
                                   attn_plan **plan,
@@ -433,7 +483,7 @@ void attn_plan_free(attn_plan *plan); /* NULL is fine */
 size_t attn_plan_n_outputs(const attn_plan *plan);
 const struct attn_named_tensor *attn_plan_output(const attn_plan *plan, size_t index);
 
-/* Bytes of scratch that attn_forward needs for so many workers (1 when it runs inline).
+/* Bytes of scratch that the call needs for so many workers (1 when it runs inline).
  * ATTN_INVALID: no worker. ATTN_TOO_LARGE: more than size_t. */
 enum attn_status attn_plan_scratch(const attn_plan *plan, size_t n_workers,
                                    size_t *n_bytes) ATTN_MUST_CHECK;
@@ -447,10 +497,18 @@ void attn_free(void *memory);
 /* Compute. outputs[i]: float memory for attn_plan_output(plan, i); scratch: attn_plan_scratch
  * bytes, aligned as malloc does; parallel: NULL runs inline. Allocates nothing. One plan may run on
  * several threads at once, each with outputs and scratch of its own.
- * ATTN_RANGE: an edge or type points outside (its row is named); outputs are then unspecified. */
+ * ATTN_RANGE: an edge or type points outside, or a draw is outside [0, 1) (its row or place is
+ * named); outputs are then unspecified. ATTN_INVALID: the plan is one of gradients. */
 enum attn_status attn_forward(const attn_plan *plan, float *const *outputs, void *scratch,
                               const struct attn_parallel *parallel,
                               struct attn_error *error) ATTN_MUST_CHECK;
+
+/* The same for a plan of gradients. The forward is done again tile by tile, so memory does not grow
+ * with queries times keys. A row of queries with every key blocked passes no gradient on under
+ * ATTN_EMPTY_ZERO, and NaN under ATTN_EMPTY_NAN, as automatic differentiation does. */
+enum attn_status attn_backward(const attn_plan *plan, float *const *outputs,
+                               void *scratch, const struct attn_parallel *parallel,
+                               struct attn_error *error) ATTN_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,5 @@
-/* activation.c - elementwise activations and the softmax of a row. Pure functions, any thread. */
+/* activation.c - elementwise activations and the softmax of a row, and what gradients they pass on.
+ * Pure functions, any thread. */
 #include "post.h"
 
 #include <math.h>
@@ -16,6 +17,22 @@ void attni_activate(enum attn_post_kind kind, float *x, size_t n)
     }
 }
 
+void attni_activate_back(enum attn_post_kind kind, const float *output, float *gradient,
+                         size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float y = output[i];
+        if (kind == ATTN_POST_RELU) {
+            gradient[i] = y > 0 ? gradient[i] : 0;
+        } else if (kind == ATTN_POST_SIGMOID) {
+            gradient[i] *= y * (1 - y);
+        } else {
+            gradient[i] *=
+                (1 - y) * (1 + y); /* 1 - y loses no digits near 1, y * y does */
+        }
+    }
+}
+
 void attni_softmax(float *x, size_t n, size_t stride)
 {
     float max = -INFINITY;
@@ -29,5 +46,23 @@ void attni_softmax(float *x, size_t n, size_t stride)
     }
     for (size_t i = 0; i < n; i++) {
         x[i * stride] = (float)((double)x[i * stride] / sum);
+    }
+}
+
+void attni_softmax_back(const float *output, float *gradient, size_t n, size_t stride,
+                        size_t n_features)
+{
+    double sums[ATTNI_POST_BLOCK] = {0};
+    for (size_t i = 0; i < n; i++) {
+        for (size_t d = 0; d < n_features; d++) {
+            size_t at = i * stride + d;
+            sums[d] += (double)gradient[at] * (double)output[at];
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        for (size_t d = 0; d < n_features; d++) {
+            size_t at = i * stride + d;
+            gradient[at] = (float)((double)output[at] * ((double)gradient[at] - sums[d]));
+        }
     }
 }

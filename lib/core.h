@@ -3,6 +3,7 @@
 #ifndef ATTNI_CORE_H
 #define ATTNI_CORE_H
 
+#include "dropout.h"
 #include "edges.h"
 #include "plan.h"
 
@@ -22,7 +23,12 @@ struct attni_core {
     size_t first, n_samples;  /* samples of this round */
     size_t first_key, n_keys; /* and its keys */
     float *max,
-        *sum; /* [queries], one head's, between rounds of keys; of no use without */
+        *sum;   /* [queries], one head's, between rounds of keys; of no use without */
+    bool drops; /* weights are dropped by these draws */
+    struct attni_dropout dropout;
+    /* [batch, heads, queries]: the greatest score of each row, and what turns exp(score - greatest) into
+     * probabilities (0 or NaN for a row without open keys), for a backward; NULL: not wanted */
+    float *row_max, *row_factor;
 };
 
 /* Independent tasks of a round (a tile of queries of one head of one sample), costly ones first, and

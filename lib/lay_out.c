@@ -3,38 +3,15 @@
  * heads give is kept in the output itself. The plan belongs to the caller. */
 #include "lay_out.h"
 
+#include "cursor.h"
 #include "edges.h"
 #include "kernels/kernels.h"
+#include "moments.h"
 #include "status.h"
 #include "tensor.h"
 #include "tiles.h"
 
 #include <string.h>
-
-struct cursor {
-    size_t bytes;
-    bool overflow;
-};
-
-/* Take n_bytes at the next multiple of 64. */
-static size_t take_bytes(struct cursor *cursor, size_t n_bytes)
-{
-    size_t at = cursor->bytes, padded;
-    cursor->overflow = cursor->overflow || !attni_add(n_bytes, 63, &padded) ||
-                       !attni_add(at, padded / 64 * 64, &cursor->bytes);
-    return at;
-}
-
-static size_t take_floats(struct cursor *cursor, size_t a, size_t b, size_t c)
-{
-    size_t n;
-    const size_t shape[] = {a, b, c, sizeof(float)};
-    if (!attni_count(shape, 4, &n)) {
-        cursor->overflow = true;
-        return 0;
-    }
-    return take_bytes(cursor, n);
-}
 
 /* Whether any output has elements: without, nothing is computed, and axes may be of any length. */
 static bool has_work(const attn_plan *plan)
@@ -71,7 +48,7 @@ static void choose_blocks(attn_plan *plan)
 }
 
 /* Projected rows of queries, keys or values (0, 1, 2) in one round. */
-static void take_rows(attn_plan *plan, size_t i, struct cursor *cursor)
+static void take_rows(attn_plan *plan, size_t i, struct attni_cursor *cursor)
 {
     const struct attni_rounds *rounds = &plan->rounds;
     const struct attni_linear *linear = attni_plan_projection(plan, i);
@@ -88,31 +65,32 @@ static void take_rows(attn_plan *plan, size_t i, struct cursor *cursor)
         const size_t shape[] = {n_samples, length};
         size_t n_rows = 0;
         cursor->overflow = cursor->overflow || !attni_count(shape, 2, &n_rows);
-        plan->rows_at[i] = take_floats(cursor, n_rows, n_heads, width);
+        plan->rows_at[i] = attni_take_floats(cursor, n_rows, n_heads, width);
     } else if (i == 0 || !is_fused(plan)) {
         /* a fused projection makes all three in one matrix */
-        plan->rows_at[i] = take_floats(cursor, n_samples, length, linear->n_out);
+        plan->rows_at[i] = attni_take_floats(cursor, n_samples, length, linear->n_out);
     }
 }
 
 /* Everything of a round: its rows and what the heads give. */
-static void take_round(attn_plan *plan, struct cursor *cursor)
+static void take_round(attn_plan *plan, struct attni_cursor *cursor)
 {
     for (size_t i = 0; i < 3; i++) {
         take_rows(plan, i, cursor);
     }
-    if (plan->layer->output.weight && !plan->rounds.in_output) {
-        plan->context_at = take_floats(cursor, plan->rounds.n_samples, plan->n_queries,
-                                       plan->layer->spec.n_heads * plan->value_width);
+    if (plan->layer->output.weight && !plan->rounds.in_output && !plan->mode.gradient) {
+        plan->context_at =
+            attni_take_floats(cursor, plan->rounds.n_samples, plan->n_queries,
+                              plan->layer->spec.n_heads * plan->value_width);
     }
     for (size_t i = 0; i < 2 && plan->rounds.n_keys < plan->n_keys; i++) {
-        plan->state_at[i] = take_floats(cursor, plan->n_queries, 1, 1);
+        plan->state_at[i] = attni_take_floats(cursor, plan->n_queries, 1, 1);
     }
 }
 
 static bool round_fits(attn_plan *plan, size_t n_samples, size_t most_floats)
 {
-    struct cursor cursor = {0, false};
+    struct attni_cursor cursor = {0, false};
     plan->rounds.n_samples = n_samples;
     take_round(plan, &cursor);
     return !cursor.overflow && cursor.bytes / sizeof(float) <= most_floats;
@@ -146,10 +124,10 @@ static void go_by_head(attn_plan *plan, size_t most_floats)
 {
     struct attni_rounds *rounds = &plan->rounds;
     const struct attni_linear *output = &plan->layer->output;
-    bool wanted = plan->main_output < plan->n_outputs;
     rounds->by_head = true;
     rounds->n_keys = keys_of_round(plan, most_floats);
-    rounds->in_output = wanted && output->weight && output->n_in == output->n_out &&
+    rounds->in_output = plan->computes[0] && output->weight &&
+                        output->n_in == output->n_out &&
                         attni_linear_cuts(output, attni_kernels()->n_panel);
 }
 
@@ -198,33 +176,64 @@ static size_t linear_bytes(const attn_plan *plan, bool *overflow)
     return most;
 }
 
-static void take_edges(attn_plan *plan, struct cursor *cursor)
+void attni_lay_out_edges(attn_plan *plan, struct attni_cursor *cursor)
 {
     size_t bytes[4] = {0};
+    if (plan->n_edges == 0) {
+        return;
+    }
     cursor->overflow = cursor->overflow || !attni_edges_bytes(plan, bytes);
     for (size_t i = 0; i < 4; i++) {
-        plan->edges_at[i] = take_bytes(cursor, bytes[i]);
+        plan->edges_at[i] = attni_take_bytes(cursor, bytes[i]);
     }
+}
+
+/* What is computed but not given out, and what is gathered over draws. */
+static void take_draws(attn_plan *plan, struct attni_cursor *cursor)
+{
+    static const enum attni_result_kind own[] = {ATTNI_MAIN, ATTNI_ATTENTION};
+    static const enum attni_result_kind moment[] = {ATTNI_MAIN_MOMENT,
+                                                    ATTNI_ATTENTION_MOMENT};
+    for (size_t i = 0; i < 2; i++) {
+        size_t n_bytes = 0;
+        bool given = attni_plan_find(plan, own[i], 0) < plan->n_outputs;
+        bool gathered =
+            attni_plan_find(plan, moment[i], ATTNI_DRAWS_MEAN) < plan->n_outputs ||
+            attni_plan_find(plan, moment[i], ATTNI_DRAWS_VARIANCE) < plan->n_outputs;
+        if (plan->computes[i] && !given) {
+            plan->draw_at[i] = attni_take_floats(cursor, plan->n_values[i], 1, 1);
+        }
+        if (gathered) {
+            cursor->overflow =
+                cursor->overflow || !attni_moments_bytes(plan->n_values[i], &n_bytes);
+            plan->moments_at[i] = attni_take_bytes(cursor, n_bytes);
+        }
+    }
+}
+
+void attni_lay_out_attention(attn_plan *plan, size_t most_floats,
+                             struct attni_cursor *shared, struct attni_cursor *worker)
+{
+    size_t tile_bytes = 0;
+    attni_tiles_cut(plan);
+    plan->rounds = (struct attni_rounds){.n_samples = 1, .n_keys = plan->n_keys};
+    choose_blocks(plan);
+    choose_rounds(plan, most_floats);
+    take_round(plan, shared);
+    worker->overflow = !attni_tiles_lay_out(plan, &tile_bytes);
+    attni_take_bytes(worker, tile_bytes);
+    plan->linear_at = attni_take_bytes(worker, linear_bytes(plan, &worker->overflow));
 }
 
 enum attn_status attni_lay_out(attn_plan *plan, size_t most_floats,
                                struct attn_error *error)
 {
-    struct cursor shared = {0, false}, worker = {0, false};
-    plan->rounds = (struct attni_rounds){.n_samples = 1, .n_keys = plan->n_keys};
-    attni_tiles_cut(plan);
-    if (has_work(plan)) {
-        size_t tile_bytes = 0;
-        choose_blocks(plan);
-        choose_rounds(plan, most_floats);
-        take_round(plan, &shared);
-        worker.overflow = !attni_tiles_lay_out(plan, &tile_bytes);
-        take_bytes(&worker, tile_bytes);
-        plan->linear_at = take_bytes(&worker, linear_bytes(plan, &worker.overflow));
+    struct attni_cursor shared = {0, false}, worker = {0, false};
+    if (!plan->layer->spec.scores_only && has_work(plan)) {
+        attni_lay_out_attention(plan, most_floats, &shared, &worker);
     }
-    if (plan->n_edges) {
-        take_edges(plan, &shared);
-    }
+    attni_lay_out_edges(plan, &shared);
+    take_draws(plan, &shared);
     plan->shared_bytes = shared.bytes;
     plan->worker_bytes = worker.bytes;
     if (shared.overflow || worker.overflow) {
@@ -232,4 +241,9 @@ enum attn_status attni_lay_out(attn_plan *plan, size_t most_floats,
                           "the inputs need more memory than can be counted");
     }
     return ATTN_OK;
+}
+
+bool attni_lay_out_is_one_round(const attn_plan *plan)
+{
+    return !plan->rounds.by_head && plan->rounds.n_samples >= plan->n_batch;
 }

@@ -274,6 +274,7 @@ enum attn_status attn_layer_create(const struct attn_spec *spec,
         goto out;
     }
     bind(created, &layout);
+    attni_port_names_fill(&created->port_names, spec);
     attni_linear_start();
     *layer = created;
     created = NULL;
@@ -298,15 +299,4 @@ const struct attn_spec *attn_layer_spec(const attn_layer *layer)
 size_t attn_layer_bytes(const attn_layer *layer)
 {
     return layer->n_floats * sizeof(float);
-}
-
-size_t attn_layer_inputs(const attn_layer *layer, struct attn_port ports[ATTN_MAX_PORTS])
-{
-    enum attni_role roles[ATTN_MAX_PORTS];
-    return attni_spec_inputs(&layer->spec, ports, roles);
-}
-
-size_t attn_layer_outputs(const attn_layer *layer, struct attn_port ports[ATTN_MAX_PORTS])
-{
-    return attni_spec_outputs(&layer->spec, ports);
 }

@@ -4,6 +4,7 @@
 
 #include "attention.h"
 #include "linear.h"
+#include "ports.h"
 
 /* Parameters of what follows the heads, each [length, width]. NULL: the kind has none, or it was
  * absent and stands for gamma 1, beta 0, mean 0, variance 1. */
@@ -19,6 +20,7 @@ struct attn_layer {
     struct attni_linear fused, query, key, value, output;
     const float *edge_bias, *edge_value_bias;
     struct attni_post normalisation, activation;
+    struct attni_port_names port_names;
 };
 
 #endif

@@ -1,44 +1,55 @@
-/* norm.c - normalisations by position, of one sample at a time. Any thread.
- *
- * Statistics are summed in double: two neighbouring positions may differ by little, and what is
- * lost in their mean is magnified by the division. */
-#include "post.h"
+/* norm.c - normalisations by position, and by batch in training. Any thread; a task writes columns of
+ * its own. */
+#include "norm.h"
 
 #include <math.h>
 
-#define EPSILON 1e-6
+#define BLOCK ATTNI_POST_BLOCK
 
-/* Features whose statistics are gathered in one walk over the positions. */
-#define BLOCK 16
-
-/* Normalise `rows` positions of up to BLOCK features; x, gamma and beta are width floats a row. */
-static void normalise_block(float *x, size_t rows, size_t width, size_t n,
-                            const float *gamma, const float *beta)
+static double or_else(const float *parameter, size_t at, double otherwise)
 {
-    double mean[BLOCK] = {0}, variance[BLOCK] = {0};
-    for (size_t i = 0; i < rows; i++) {
-        for (size_t d = 0; d < n; d++) {
-            mean[d] += (double)x[i * width + d];
+    return parameter ? (double)parameter[at] : otherwise;
+}
+
+void attni_statistics_of(const struct attni_columns *columns, const float *x,
+                         struct attni_statistics *statistics)
+{
+    size_t n = columns->n, stride = columns->stride, n_features = columns->n_features;
+    double *mean = statistics->mean, *variance = statistics->variance;
+    for (size_t d = 0; d < n_features; d++) {
+        mean[d] = variance[d] = 0;
+    }
+    for (size_t i = 0; i < n; i++) {
+        for (size_t d = 0; d < n_features; d++) {
+            mean[d] += (double)x[i * stride + d];
         }
     }
-    for (size_t d = 0; d < n; d++) {
-        mean[d] /= (double)rows;
+    for (size_t d = 0; d < n_features; d++) {
+        mean[d] /= (double)n;
     }
-    for (size_t i = 0; i < rows; i++) {
-        for (size_t d = 0; d < n; d++) {
-            double centred = (double)x[i * width + d] - mean[d];
+    for (size_t i = 0; i < n; i++) {
+        for (size_t d = 0; d < n_features; d++) {
+            double centred = (double)x[i * stride + d] - mean[d];
             variance[d] += centred * centred;
         }
     }
-    for (size_t d = 0; d < n; d++) {
-        variance[d] = 1 / sqrt(variance[d] / (double)rows + EPSILON);
+    for (size_t d = 0; d < n_features; d++) {
+        variance[d] /= columns->divisor;
+        statistics->factor[d] = 1 / sqrt(variance[d] + ATTNI_NORM_EPSILON);
     }
-    for (size_t i = 0; i < rows; i++) {
-        for (size_t d = 0; d < n; d++) {
-            size_t at = i * width + d;
-            double normal = ((double)x[at] - mean[d]) * variance[d];
-            x[at] = (float)(normal * (gamma ? (double)gamma[at] : 1) +
-                            (beta ? (double)beta[at] : 0));
+}
+
+/* Normalise columns by their statistics; gamma and beta go on by parameter_stride. */
+static void normalise(const struct attni_columns *columns,
+                      const struct attni_statistics *statistics, const float *gamma,
+                      const float *beta, size_t parameter_stride, float *x)
+{
+    for (size_t i = 0; i < columns->n; i++) {
+        for (size_t d = 0; d < columns->n_features; d++) {
+            size_t at = i * columns->stride + d, parameter = i * parameter_stride + d;
+            double normal = ((double)x[at] - statistics->mean[d]) * statistics->factor[d];
+            x[at] = (float)(normal * or_else(gamma, parameter, 1) +
+                            or_else(beta, parameter, 0));
         }
     }
 }
@@ -48,13 +59,15 @@ void attni_group_norm(const struct attni_post *post, const struct attni_post_dat
 {
     size_t width = data->width, rows = data->length / post->spec.n_groups;
     float *x = data->data + sample * data->length * width;
+    struct attni_statistics statistics;
     for (size_t group = 0; group < post->spec.n_groups; group++) {
-        size_t first = group * rows * width;
         for (size_t d = 0; d < width; d += BLOCK) {
-            size_t n = width - d < BLOCK ? width - d : BLOCK;
-            normalise_block(x + first + d, rows, width, n,
-                            post->gamma ? post->gamma + first + d : NULL,
-                            post->beta ? post->beta + first + d : NULL);
+            size_t at = group * rows * width + d;
+            const struct attni_columns columns = {
+                rows, width, width - d < BLOCK ? width - d : BLOCK, (double)rows};
+            attni_statistics_of(&columns, x + at, &statistics);
+            normalise(&columns, &statistics, post->gamma ? post->gamma + at : NULL,
+                      post->beta ? post->beta + at : NULL, width, x + at);
         }
     }
 }
@@ -65,10 +78,41 @@ void attni_batch_norm(const struct attni_post *post, const struct attni_post_dat
     size_t n = data->length * data->width;
     float *x = data->data + sample * n;
     for (size_t i = 0; i < n; i++) {
-        double mean = post->mean ? (double)post->mean[i] : 0;
-        double variance = post->variance ? (double)post->variance[i] : 1;
-        double normal = ((double)x[i] - mean) / sqrt(variance + EPSILON);
-        x[i] = (float)(normal * (post->gamma ? (double)post->gamma[i] : 1) +
-                       (post->beta ? (double)post->beta[i] : 0));
+        double mean = or_else(post->mean, i, 0), variance = or_else(post->variance, i, 1);
+        double normal = ((double)x[i] - mean) / sqrt(variance + ATTNI_NORM_EPSILON);
+        x[i] = (float)(normal * or_else(post->gamma, i, 1) + or_else(post->beta, i, 0));
+    }
+}
+
+/* Leave the running statistics of features from `at` on, moved towards the batch's. */
+static void move(const struct attni_post *post, const struct attni_post_data *data,
+                 const struct attni_statistics *statistics, size_t at, size_t n_features)
+{
+    double patience = post->spec.patience, rest = 1 - patience;
+    for (size_t d = 0; data->moved_mean && d < n_features; d++) {
+        data->moved_mean[at + d] = (float)(patience * or_else(post->mean, at + d, 0) +
+                                           rest * statistics->mean[d]);
+    }
+    for (size_t d = 0; data->moved_variance && d < n_features; d++) {
+        data->moved_variance[at + d] =
+            (float)(patience * or_else(post->variance, at + d, 1) +
+                    rest * statistics->variance[d]);
+    }
+}
+
+void attni_batch_norm_training(const struct attni_post *post,
+                               const struct attni_post_data *data, size_t position)
+{
+    size_t width = data->width;
+    struct attni_statistics statistics;
+    for (size_t d = 0; d < width; d += BLOCK) {
+        size_t at = position * width + d;
+        const struct attni_columns columns = {data->n_samples, data->length * width,
+                                              width - d < BLOCK ? width - d : BLOCK,
+                                              (double)data->n_samples - 1};
+        attni_statistics_of(&columns, data->data + at, &statistics);
+        move(post, data, &statistics, at, columns.n_features);
+        normalise(&columns, &statistics, post->gamma ? post->gamma + at : NULL,
+                  post->beta ? post->beta + at : NULL, 0, data->data + at);
     }
 }

@@ -2,6 +2,7 @@
 #include "plan.h"
 
 #include "lay_out.h"
+#include "mode.h"
 #include "scores.h"
 #include "shapes.h"
 #include "status.h"
@@ -19,6 +20,72 @@ const struct attni_linear *attni_plan_projection(const attn_plan *plan, size_t w
 }
 
 /* ---- inputs by name ------------------------------------------------------------------------ */
+
+size_t attni_plan_find(const attn_plan *plan, enum attni_result_kind kind, size_t index)
+{
+    size_t i = 0;
+    while (i < plan->n_outputs &&
+           (plan->results[i].kind != kind || plan->results[i].index != index)) {
+        i++;
+    }
+    return i;
+}
+
+float *attni_plan_memory(const attn_plan *plan, size_t index, float *const *outputs)
+{
+    size_t n = 0;
+    if (index >= plan->n_outputs || attn_tensor_count(&plan->outputs[index].tensor, &n) ||
+        n == 0) {
+        return NULL;
+    }
+    return outputs[index];
+}
+
+/* The parameter of that kind and owner, as an index among the spec's; ATTNI_MAX_PARAMETERS: there is
+ * none. */
+static size_t find_parameter(const attn_plan *plan, enum attni_parameter_kind kind,
+                             size_t owner)
+{
+    struct attni_parameter parameters[ATTNI_MAX_PARAMETERS];
+    size_t n = attni_spec_parameters(&plan->layer->spec, parameters);
+    for (size_t i = 0; i < n; i++) {
+        if (parameters[i].kind == kind && parameters[i].owner == owner) {
+            return i;
+        }
+    }
+    return ATTNI_MAX_PARAMETERS;
+}
+
+float *attni_plan_statistic(const attn_plan *plan, enum attni_post_owner owner,
+                            enum attni_parameter_kind kind, float *const *outputs)
+{
+    size_t parameter = find_parameter(plan, kind, owner);
+    return attni_plan_memory(plan, attni_plan_find(plan, ATTNI_STATE, parameter),
+                             outputs);
+}
+
+float *attni_plan_gradient(const attn_plan *plan, enum attni_parameter_kind kind,
+                           size_t owner, float *const *outputs)
+{
+    size_t parameter = find_parameter(plan, kind, owner);
+    return attni_plan_memory(plan, attni_plan_find(plan, ATTNI_GRAD_PARAMETER, parameter),
+                             outputs);
+}
+
+enum attni_role attni_plan_source(const attn_plan *plan, size_t which)
+{
+    const struct attn_spec *spec = &plan->layer->spec;
+    if (plan->given[which]) {
+        return (enum attni_role)which;
+    }
+    bool as_key = which == ATTNI_VALUE && strcmp(spec->value, spec->key) == 0;
+    return as_key && plan->given[ATTNI_KEY] ? ATTNI_KEY : ATTNI_QUERY;
+}
+
+bool attni_plan_couples(const attn_plan *plan, const struct attni_post *post)
+{
+    return plan->mode.training && post->spec.kind == ATTN_POST_BATCH_NORM;
+}
 
 /* Stands for the data of empty inputs, which may be NULL: arithmetic on NULL is undefined. */
 static const double no_elements;
@@ -94,7 +161,7 @@ static enum attn_status take_inputs(attn_plan *plan,
     const struct attn_spec *spec = &plan->layer->spec;
     struct attn_port ports[ATTN_MAX_PORTS];
     enum attni_role roles[ATTN_MAX_PORTS];
-    size_t n_ports = attni_spec_inputs(spec, ports, roles);
+    size_t n_ports = attni_ports_inputs(plan->layer, &plan->mode, ports, roles);
     for (size_t i = 0; i < n_inputs; i++) {
         size_t at = find_port(ports, n_ports, inputs[i].name);
         if (at == n_ports) {
@@ -121,66 +188,14 @@ static enum attn_status take_inputs(attn_plan *plan,
 /* An input that serves as key or value too, by its name or because that input was left out. */
 static void resolve_shared(attn_plan *plan)
 {
-    const struct attn_spec *spec = &plan->layer->spec;
-    if (!plan->given[ATTNI_KEY]) {
-        plan->inputs[ATTNI_KEY] = plan->inputs[ATTNI_QUERY];
-    }
-    if (!plan->given[ATTNI_VALUE]) {
-        bool as_key = strcmp(spec->value, spec->key) == 0;
-        plan->inputs[ATTNI_VALUE] = plan->inputs[as_key ? ATTNI_KEY : ATTNI_QUERY];
+    for (size_t which = ATTNI_KEY; which <= ATTNI_VALUE; which++) {
+        plan->inputs[which] = plan->inputs[attni_plan_source(plan, which)];
     }
 }
 
 /* ---- outputs ------------------------------------------------------------------------------- */
 
-static enum attn_status add_output(attn_plan *plan, const struct attn_port *port,
-                                   size_t which, const struct attn_tensor *tensor,
-                                   struct attn_error *error)
-{
-    size_t *index = which == 0 ? &plan->main_output : &plan->attention_output;
-    size_t n_bytes;
-    if (*index != SIZE_MAX) {
-        return attni_fail(error, ATTN_INVALID, port->name, "output '%s': asked for twice",
-                          port->name);
-    }
-    if (attn_tensor_bytes(tensor, &n_bytes) || n_bytes > PTRDIFF_MAX) {
-        return attni_fail(error, ATTN_TOO_LARGE, port->name,
-                          "output '%s': shape %s is too large", port->name,
-                          attni_shape_text(tensor->shape, tensor->rank).text);
-    }
-    *index = plan->n_outputs;
-    plan->outputs[plan->n_outputs++] = (struct attn_named_tensor){
-        which == 0 ? plan->layer->spec.output : plan->layer->spec.attention, *tensor};
-    return ATTN_OK;
-}
-
-/* tensors: the shapes of the layer's outputs, in the order of its ports. */
-static enum attn_status choose_outputs(attn_plan *plan, const char *const *names,
-                                       size_t n_names,
-                                       const struct attn_tensor tensors[2],
-                                       struct attn_error *error)
-{
-    struct attn_port ports[ATTN_MAX_PORTS];
-    size_t n_ports = attni_spec_outputs(&plan->layer->spec, ports);
-    plan->main_output = plan->attention_output = SIZE_MAX;
-    if (n_names == 0) {
-        return add_output(plan, &ports[0], 0, &tensors[0], error);
-    }
-    for (size_t i = 0; i < n_names; i++) {
-        size_t at = find_port(ports, n_ports, names[i]);
-        if (at == n_ports) {
-            return attni_fail(error, ATTN_UNKNOWN, names[i],
-                              "output '%s': unknown to %s, which gives %s", names[i],
-                              plan->layer->spec.kind, port_names(ports, n_ports).text);
-        }
-        enum attn_status status = add_output(plan, &ports[at], at, &tensors[at], error);
-        if (status) {
-            return status;
-        }
-    }
-    return ATTN_OK;
-}
-
+/* The shapes of the layer's own outputs, in the order of its ports, without an axis of draws. */
 static void output_shapes(const attn_plan *plan, struct attn_tensor tensors[2])
 {
     const struct attn_spec *spec = &plan->layer->spec;
@@ -194,42 +209,199 @@ static void output_shapes(const attn_plan *plan, struct attn_tensor tensors[2])
         .shape = {plan->n_score_batch, spec->n_heads, plan->n_queries, plan->n_keys}};
 }
 
-/* ---- the plan ------------------------------------------------------------------------------ */
+/* Put an axis of draws in front. */
+static struct attn_tensor of_draws(const attn_plan *plan, struct attn_tensor tensor)
+{
+    if (plan->mode.n_draws > 0 && tensor.rank < ATTN_MAX_RANK) {
+        memmove(tensor.shape + 1, tensor.shape, tensor.rank * sizeof *tensor.shape);
+        tensor.shape[0] = plan->mode.n_draws;
+        tensor.rank++;
+    }
+    return tensor;
+}
 
-static enum attn_status check_call(attn_plan *plan, struct attn_tensor outputs[2],
+static struct attn_tensor of_parameter(const attn_plan *plan, size_t index)
+{
+    struct attni_parameter parameters[ATTNI_MAX_PARAMETERS];
+    attni_spec_parameters(&plan->layer->spec, parameters);
+    struct attn_tensor tensor = {.dtype = ATTN_F32, .rank = parameters[index].rank};
+    memcpy(tensor.shape, parameters[index].shape, sizeof parameters[index].shape);
+    return tensor;
+}
+
+/* own: the shapes of the layer's own outputs. */
+static struct attn_tensor result_shape(const attn_plan *plan,
+                                       const struct attni_result *result,
+                                       const struct attn_tensor own[2])
+{
+    struct attn_tensor tensor = own[0];
+    switch (result->kind) {
+    case ATTNI_MAIN:
+        tensor = of_draws(plan, own[0]);
+        break;
+    case ATTNI_ATTENTION:
+        tensor = of_draws(plan, own[1]);
+        break;
+    case ATTNI_MAIN_MOMENT:
+        break;
+    case ATTNI_ATTENTION_MOMENT:
+        tensor = own[1];
+        break;
+    case ATTNI_GRAD_INPUT:
+        tensor = plan->inputs[result->index];
+        break;
+    case ATTNI_GRAD_PARAMETER:
+    case ATTNI_STATE:
+        tensor = of_parameter(plan, result->index);
+        break;
+    }
+    tensor.dtype = ATTN_F32;
+    tensor.data = NULL;
+    return tensor;
+}
+
+static enum attn_status add_output(attn_plan *plan, const struct attn_port *port,
+                                   const struct attni_result *result,
+                                   const struct attn_tensor own[2],
                                    struct attn_error *error)
 {
+    struct attn_tensor tensor = result_shape(plan, result, own);
+    size_t n_bytes;
+    if (attni_plan_find(plan, result->kind, result->index) < plan->n_outputs) {
+        return attni_fail(error, ATTN_INVALID, port->name, "output '%s': asked for twice",
+                          port->name);
+    }
+    if (attn_tensor_bytes(&tensor, &n_bytes) || n_bytes > PTRDIFF_MAX) {
+        return attni_fail(error, ATTN_TOO_LARGE, port->name,
+                          "output '%s': shape %s is too large", port->name,
+                          attni_shape_text(tensor.shape, tensor.rank).text);
+    }
+    plan->results[plan->n_outputs] = *result;
+    plan->outputs[plan->n_outputs++] = (struct attn_named_tensor){port->name, tensor};
+    return ATTN_OK;
+}
+
+/* Whether the result is the gradient of an input that is not there. */
+static bool lacks_input(const attn_plan *plan, const struct attni_result *result)
+{
+    return result->kind == ATTNI_GRAD_INPUT && !plan->given[result->index];
+}
+
+static enum attn_status add_named(attn_plan *plan, const char *name,
+                                  const struct attn_tensor own[2],
+                                  struct attn_error *error)
+{
+    struct attn_port ports[ATTN_MAX_PORTS];
+    struct attni_result results[ATTN_MAX_PORTS];
+    size_t n_ports = attni_ports_outputs(plan->layer, &plan->mode, ports, results);
+    size_t at = find_port(ports, n_ports, name);
+    if (at == n_ports) {
+        return attni_fail(error, ATTN_UNKNOWN, name,
+                          "output '%s': unknown to %s, which gives %s", name,
+                          plan->layer->spec.kind, port_names(ports, n_ports).text);
+    }
+    if (lacks_input(plan, &results[at])) {
+        return attni_fail(error, ATTN_MISSING, name,
+                          "output '%s': expected the input that it belongs to, which is "
+                          "missing",
+                          name);
+    }
+    return add_output(plan, &ports[at], &results[at], own, error);
+}
+
+/* What has to be computed for the outputs that were chosen. Their sizes were checked, those of own
+ * outputs that are computed for others' sake alone were not. */
+static enum attn_status count_values(attn_plan *plan, const struct attn_tensor own[2],
+                                     struct attn_error *error)
+{
+    for (size_t i = 0; i < plan->n_outputs; i++) {
+        enum attni_result_kind kind = plan->results[i].kind;
+        plan->computes[0] = plan->computes[0] || kind == ATTNI_MAIN ||
+                            kind == ATTNI_MAIN_MOMENT || kind == ATTNI_STATE;
+        plan->computes[1] = plan->computes[1] || kind == ATTNI_ATTENTION ||
+                            kind == ATTNI_ATTENTION_MOMENT;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        if (plan->computes[i] && attn_tensor_count(&own[i], &plan->n_values[i])) {
+            return attni_fail(error, ATTN_TOO_LARGE, plan->layer->spec.query,
+                              "the outputs are larger than can be counted");
+        }
+    }
+    return ATTN_OK;
+}
+
+static enum attn_status choose_outputs(attn_plan *plan, const char *const *names,
+                                       size_t n_names, const struct attn_tensor own[2],
+                                       struct attn_error *error)
+{
+    struct attn_port ports[ATTN_MAX_PORTS];
+    struct attni_result results[ATTN_MAX_PORTS];
+    enum attn_status status = ATTN_OK;
+    for (size_t i = 0; status == ATTN_OK && i < n_names; i++) {
+        status = add_named(plan, names[i], own, error);
+    }
+    size_t n_ports = attni_ports_outputs(plan->layer, &plan->mode, ports, results);
+    for (size_t i = 0; n_names == 0 && status == ATTN_OK && i < n_ports; i++) {
+        if (!ports[i].optional && !lacks_input(plan, &results[i])) {
+            status = add_output(plan, &ports[i], &results[i], own, error);
+        }
+    }
+    return status ? status : count_values(plan, own, error);
+}
+
+/* ---- the plan ------------------------------------------------------------------------------ */
+
+/* The shapes of the layer's own outputs, from those of its inputs. */
+static enum attn_status check_call(attn_plan *plan, struct attn_tensor own[2],
+                                   struct attn_error *error)
+{
+    enum attn_status status;
     resolve_shared(plan);
     if (plan->layer->spec.scores_only) {
-        outputs[0] = (struct attn_tensor){.dtype = ATTN_F32};
-        return attni_scores_check(plan, &outputs[0], error);
+        own[0] = own[1] = (struct attn_tensor){.dtype = ATTN_F32};
+        status = attni_scores_check(plan, &own[0], error);
+    } else {
+        status = attni_shapes_check(plan, error);
+        output_shapes(plan, own);
     }
-    enum attn_status status = attni_shapes_check(plan, error);
-    output_shapes(plan, outputs);
+    return status ? status : attni_mode_fit(plan, own, error);
+}
+
+static enum attn_status fill_plan(attn_plan *plan, const struct attn_named_tensor *inputs,
+                                  size_t n_inputs, const char *const *outputs,
+                                  size_t n_outputs, struct attn_error *error)
+{
+    struct attn_tensor own[2];
+    enum attn_status status = attni_mode_check(&plan->mode, error);
+    if (status == ATTN_OK) {
+        status = take_inputs(plan, inputs, n_inputs, error);
+    }
+    if (status == ATTN_OK) {
+        status = check_call(plan, own, error);
+    }
+    if (status == ATTN_OK) {
+        status = choose_outputs(plan, outputs, n_outputs, own, error);
+    }
+    if (status == ATTN_OK) {
+        status = plan->mode.gradient ? attni_lay_out_back(plan, error)
+                                     : attni_lay_out(plan, ATTNI_ROUND_FLOATS, error);
+    }
     return status;
 }
 
-enum attn_status attn_plan_create(const attn_layer *layer,
+enum attn_status attn_plan_create(const attn_layer *layer, const struct attn_mode *mode,
                                   const struct attn_named_tensor *inputs, size_t n_inputs,
                                   const char *const *outputs, size_t n_outputs,
                                   attn_plan **plan, struct attn_error *error)
 {
-    struct attn_tensor tensors[2];
     attn_plan *created = calloc(1, sizeof *created);
     if (!created) {
         return attni_fail_memory(error);
     }
     created->layer = layer;
-    enum attn_status status = take_inputs(created, inputs, n_inputs, error);
-    if (status == ATTN_OK) {
-        status = check_call(created, tensors, error);
-    }
-    if (status == ATTN_OK) {
-        status = choose_outputs(created, outputs, n_outputs, tensors, error);
-    }
-    if (status == ATTN_OK && !layer->spec.scores_only) {
-        status = attni_lay_out(created, ATTNI_ROUND_FLOATS, error);
-    }
+    created->mode = mode ? *mode : (struct attn_mode){.size = sizeof *mode};
+    enum attn_status status =
+        fill_plan(created, inputs, n_inputs, outputs, n_outputs, error);
     if (status == ATTN_OK) {
         *plan = created;
         created = NULL;

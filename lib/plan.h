@@ -5,6 +5,7 @@
 #include "attention.h"
 #include "layer.h"
 #include "mask.h"
+#include "ports.h"
 #include "spec.h"
 
 /* Where rows [batch, length, heads, head width] are; strides in floats, 0 where one batch entry
@@ -81,8 +82,51 @@ struct attni_rounds {
     bool by_block[3]; /* queries, keys, values: projected heads lie one after the other */
 };
 
+/* Parts of a backward task's scratch. */
+enum attni_back_part {
+    ATTNI_BACK_SCORES,    /* [block][tile's keys]: scores, then weights */
+    ATTNI_BACK_GRADIENTS, /* the same of weights, then of scores */
+    ATTNI_BACK_SLOPES,    /* the same of clipped scores, if they are clipped */
+    ATTNI_BACK_TURNED,    /* [tile's keys][block]: either of the first two, transposed */
+    ATTNI_BACK_KEYS,      /* columns of a tile's keys */
+    ATTNI_BACK_VALUES,    /* columns of its values */
+    ATTNI_BACK_KEY_ROWS,  /* its keys as panels of rows */
+    ATTNI_BACK_ROWS,      /* panels of a block's queries, or of its cotangents */
+    ATTNI_BACK_GRAD_KEYS, /* [tile's keys][width] */
+    ATTNI_BACK_GRAD_VALUES,  /* [tile's keys][value width] */
+    ATTNI_BACK_GRAD_QUERIES, /* [queries][width] */
+    ATTNI_BACK_DELTAS,       /* [queries] */
+    ATTNI_BACK_NEXT_EDGES,   /* [queries] */
+    ATTNI_BACK_FACTORS,      /* [tile's keys] */
+    ATTNI_BACK_PARTS
+};
+
+/* A backward: how it is cut, and what it keeps in scratch (back_lay_out.c). */
+struct attni_back_plan {
+    size_t n_block;              /* queries whose scores exist at once */
+    size_t n_keys;               /* of a tile */
+    size_t key_parts;            /* into which the keys of a head are cut, each a task */
+    size_t at[ATTNI_BACK_PARTS]; /* within a worker's part of scratch */
+    bool wants[3];               /* gradients of projected queries, keys and values */
+    bool attends;                /* any gradient goes through attention */
+    /* Floats in the shared part. */
+    size_t rows_at[3]; /* those gradients; of a fused projection all three in the first */
+    size_t row_max_at, row_factor_at;
+    size_t context_at; /* what the heads give */
+    size_t
+        steps_at[1 +
+                 ATTNI_N_POSTS]; /* its projection, and what each step after it gives */
+    size_t cotangent_at;         /* of that, back to that of the projection */
+    size_t context_cotangent_at;
+    size_t attention_at;
+    size_t edges_at[2];
+    size_t query_parts_at;
+    size_t weight_at; /* a projection's weight, turned */
+};
+
 struct attn_plan {
     const attn_layer *layer;
+    struct attn_mode mode;
     struct attn_tensor
         inputs[ATTNI_N_ROLES]; /* key and value resolved to what serves them */
     bool given[ATTNI_N_ROLES];
@@ -99,16 +143,23 @@ struct attn_plan {
     size_t n_edges;
     struct attni_free free;
 
-    struct attn_named_tensor outputs[2];
+    struct attn_named_tensor outputs[ATTN_MAX_PORTS];
+    struct attni_result results[ATTN_MAX_PORTS]; /* what each of them is */
     size_t n_outputs;
-    size_t main_output, attention_output; /* index into outputs; n_outputs: not wanted */
+    /* the layer's own outputs, main and attention: are they computed, as they are or for what is made
+     * of them, and how many values has each, without an axis of draws? */
+    bool computes[2];
+    size_t n_values[2];
 
     struct attni_rounds rounds;
     struct attni_tiles tiles;
+    struct attni_back_plan back;
 
     /* Scratch, in bytes from its start; each part is aligned to 64. */
     size_t rows_at[3]; /* of queries, keys and values */
     size_t context_at, edges_at[4];
+    size_t draw_at[2];    /* own outputs that are computed but not given out */
+    size_t moments_at[2]; /* of the own outputs */
     size_t state_at
         [2]; /* maxima and sums of a head's rows, from one round of keys to the next */
     size_t shared_bytes; /* before the workers' parts */
@@ -119,5 +170,26 @@ struct attn_plan {
 
 /* Which of query, key and value (0, 1, 2) a projection makes from its own input. */
 const struct attni_linear *attni_plan_projection(const attn_plan *plan, size_t which);
+
+/* The output that is such a result, as an index; n_outputs: it is not wanted. */
+size_t attni_plan_find(const attn_plan *plan, enum attni_result_kind kind, size_t index);
+
+/* The memory of an output by its index, or NULL where it is not wanted or has no elements: axes may
+ * then be as large as they like, so nothing may walk over them. */
+float *attni_plan_memory(const attn_plan *plan, size_t index, float *const *outputs);
+
+/* Where a moved statistic of a step after the heads goes; NULL: it is not wanted. */
+float *attni_plan_statistic(const attn_plan *plan, enum attni_post_owner owner,
+                            enum attni_parameter_kind kind, float *const *outputs);
+
+/* The same for the gradient of a parameter; owner as in struct attni_parameter. */
+float *attni_plan_gradient(const attn_plan *plan, enum attni_parameter_kind kind,
+                           size_t owner, float *const *outputs);
+
+/* Which input serves as query, key or value (0, 1, 2). */
+enum attni_role attni_plan_source(const attn_plan *plan, size_t which);
+
+/* Whether the step after the heads takes the statistics of the batch. */
+bool attni_plan_couples(const attn_plan *plan, const struct attni_post *post);
 
 #endif

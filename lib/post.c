@@ -1,19 +1,40 @@
-/* post.c - cut a normalisation or activation into tasks. Any thread; a task writes rows of its own. */
+/* post.c - cut a normalisation or activation into tasks. Any thread; a task writes elements of its own. */
 #include "post.h"
 
-/* A softmax over the samples runs across them: its tasks are positions, all others' are samples. */
-static bool crosses_samples(const struct attni_post *post)
+/* What runs across the samples has positions for tasks, all others have samples. */
+static bool crosses_samples(const struct attni_post *post,
+                            const struct attni_post_data *data)
 {
-    return post->spec.kind == ATTN_POST_SOFTMAX && post->spec.axis == 0;
+    return (post->spec.kind == ATTN_POST_SOFTMAX && post->spec.axis == 0) ||
+           (post->spec.kind == ATTN_POST_BATCH_NORM && data->training);
 }
 
 size_t attni_post_n_tasks(const struct attni_post *post,
                           const struct attni_post_data *data)
 {
     bool nothing = post->spec.kind == ATTN_POST_NONE ||
-                   post->spec.kind == ATTN_POST_DROPOUT || data->n_samples == 0 ||
-                   data->length == 0 || data->width == 0;
-    return nothing ? 0 : crosses_samples(post) ? data->length : data->n_samples;
+                   (post->spec.kind == ATTN_POST_DROPOUT && !data->training) ||
+                   data->n_samples == 0 || data->length == 0 || data->width == 0;
+    return nothing ? 0 : crosses_samples(post, data) ? data->length : data->n_samples;
+}
+
+/* Factors under way at a time. */
+#define CHUNK 256
+
+void attni_drop(const struct attni_dropout *dropout, size_t sample, size_t length,
+                size_t width, float *x)
+{
+    float factors[CHUNK];
+    for (size_t i = 0; i < length; i++) {
+        for (size_t d = 0; d < width; d += CHUNK) {
+            size_t n = width - d < CHUNK ? width - d : CHUNK;
+            float *part = x + i * width + d;
+            attni_dropout_factors(dropout, sample, 0, i, d, n, factors);
+            for (size_t j = 0; j < n; j++) {
+                part[j] *= factors[j];
+            }
+        }
+    }
 }
 
 static void softmax_task(const struct attni_post *post,
@@ -45,13 +66,20 @@ void attni_post_run(const struct attni_post *post, const struct attni_post_data 
     size_t sample = data->length * data->width;
     switch (post->spec.kind) {
     case ATTN_POST_NONE:
+        break;
     case ATTN_POST_DROPOUT:
+        attni_drop(&data->dropout, task, data->length, data->width,
+                   data->data + task * sample);
         break;
     case ATTN_POST_GROUP_NORM:
         attni_group_norm(post, data, task);
         break;
     case ATTN_POST_BATCH_NORM:
-        attni_batch_norm(post, data, task);
+        if (data->training) {
+            attni_batch_norm_training(post, data, task);
+        } else {
+            attni_batch_norm(post, data, task);
+        }
         break;
     case ATTN_POST_RELU:
     case ATTN_POST_SIGMOID:

@@ -199,8 +199,13 @@ static void causal_mha(struct attn_spec *spec, struct attni_options *options)
     spec->head_width = head_of(options, "output_shape", width, spec->n_heads);
     spec->value_head_width = spec->head_width;
     spec->scale = ATTN_SCALE_MODEL;
-    spec->fused = (struct attn_linear_spec){
-        .n_in = width, .n_out = 3 * width, .in_out = true, .bias_optional = true};
+    spec->fused = (struct attn_linear_spec){.n_in = width,
+                                            .n_out = 3 * width,
+                                            .in_out = true,
+                                            .bias_optional = true,
+                                            .bias_frozen = true};
+    spec->attention_dropped = true;
+    spec->gradient_mean = true;
     set_name(spec->fused.weight, "input_linear.weights");
     set_name(spec->fused.bias, "input_linear.biases");
     set_name(spec->query, "input");

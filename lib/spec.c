@@ -15,40 +15,53 @@ struct list {
     size_t n;
 };
 
-static struct attni_parameter *add(struct list *list, const char *name, size_t rank,
-                                   size_t rows, size_t columns)
+static struct attni_parameter *add(struct list *list, enum attni_parameter_kind kind,
+                                   size_t owner, const char *name, size_t rows,
+                                   size_t columns)
 {
     struct attni_parameter *item = &list->items[list->n++];
-    *item = (struct attni_parameter){.rank = rank, .shape = {rows, columns}};
+    *item = (struct attni_parameter){.kind = kind,
+                                     .owner = owner,
+                                     .rank = kind == ATTNI_BIAS ? 1 : 2,
+                                     .shape = {rows, columns}};
     snprintf(item->name, sizeof item->name, "%s", name);
     return item;
 }
 
-static void add_linear(struct list *list, const struct attn_linear_spec *linear)
+static void add_linear(struct list *list, const struct attn_linear_spec *linear,
+                       enum attni_linear_owner owner)
 {
     if (!linear->weight[0]) {
         return;
     }
-    add(list, linear->weight, 2, linear->in_out ? linear->n_in : linear->n_out,
+    add(list, ATTNI_WEIGHT, owner, linear->weight,
+        linear->in_out ? linear->n_in : linear->n_out,
         linear->in_out ? linear->n_out : linear->n_in)
         ->linear = linear;
     if (linear->bias[0]) {
-        add(list, linear->bias, 1, linear->n_out, 0)->optional = linear->bias_optional;
+        add(list, ATTNI_BIAS, owner, linear->bias, linear->n_out, 0)->optional =
+            linear->bias_optional;
     }
 }
 
 static void add_post(struct list *list, const struct attn_spec *spec,
-                     const struct attn_post_spec *post)
+                     const struct attn_post_spec *post, enum attni_post_owner owner)
 {
-    static const char *const suffixes[] = {"gamma", "beta", "running_mean",
-                                           "running_var"};
+    static const struct {
+        const char *suffix;
+        enum attni_parameter_kind kind;
+    } parts[] = {{"gamma", ATTNI_GAMMA},
+                 {"beta", ATTNI_BETA},
+                 {"running_mean", ATTNI_RUNNING_MEAN},
+                 {"running_var", ATTNI_RUNNING_VARIANCE}};
     size_t n = post->kind == ATTN_POST_BATCH_NORM   ? 4
                : post->kind == ATTN_POST_GROUP_NORM ? 2
                                                     : 0;
     for (size_t i = 0; i < n; i++) {
         char name[ATTN_NAME_SIZE];
-        snprintf(name, sizeof name, "%s.%s", post->prefix, suffixes[i]);
-        add(list, name, 2, spec->length, attni_spec_output_width(spec))->optional = true;
+        snprintf(name, sizeof name, "%s.%s", post->prefix, parts[i].suffix);
+        add(list, parts[i].kind, owner, name, spec->length, attni_spec_output_width(spec))
+            ->optional = true;
     }
 }
 
@@ -56,24 +69,25 @@ size_t attni_spec_parameters(const struct attn_spec *spec,
                              struct attni_parameter parameters[ATTNI_MAX_PARAMETERS])
 {
     struct list list = {parameters, 0};
-    add_linear(&list, &spec->fused);
-    add_linear(&list, &spec->query_projection);
-    add_linear(&list, &spec->key_projection);
-    add_linear(&list, &spec->value_projection);
-    add_linear(&list, &spec->output_projection);
+    add_linear(&list, &spec->fused, ATTNI_FUSED);
+    add_linear(&list, &spec->query_projection, ATTNI_OF_QUERY);
+    add_linear(&list, &spec->key_projection, ATTNI_OF_KEY);
+    add_linear(&list, &spec->value_projection, ATTNI_OF_VALUE);
+    add_linear(&list, &spec->output_projection, ATTNI_OF_OUTPUT);
     const struct attn_edge_spec *edge = &spec->edge;
     if (edge->edges[0]) {
         size_t width = edge->scalar ? spec->n_heads : spec->n_heads * spec->head_width;
         /* with no types there is nothing to store */
-        add(&list, edge->bias, 2, edge->n_types, width)->optional = edge->n_types == 0;
+        add(&list, ATTNI_EDGE_BIAS, 0, edge->bias, edge->n_types, width)->optional =
+            edge->n_types == 0;
         if (edge->value_bias[0]) {
-            add(&list, edge->value_bias, 2, edge->n_types,
+            add(&list, ATTNI_EDGE_VALUE_BIAS, 0, edge->value_bias, edge->n_types,
                 spec->n_heads * spec->value_head_width)
                 ->optional = edge->n_types == 0;
         }
     }
-    add_post(&list, spec, &spec->normalisation);
-    add_post(&list, spec, &spec->activation);
+    add_post(&list, spec, &spec->normalisation, ATTNI_NORMALISATION);
+    add_post(&list, spec, &spec->activation, ATTNI_ACTIVATION);
     return list.n;
 }
 
@@ -288,6 +302,10 @@ static void check_post(struct check *check, const struct attn_post_spec *post,
         need(check, post->n_groups >= 1 && s->length && s->length % post->n_groups == 0,
              field, "the length must be a multiple of the groups");
     }
+    if (post->kind == ATTN_POST_DROPOUT) {
+        need(check, post->probability >= 0 && post->probability <= 1, field,
+             "the probability must be 0 to 1");
+    }
     if (post->kind == ATTN_POST_BATCH_NORM) {
         need(check, s->length >= 1, field, "statistics by position need a length");
     }
@@ -301,7 +319,8 @@ static void check_post(struct check *check, const struct attn_post_spec *post,
 
 static void need_end(struct check *check, const char *name, size_t size)
 {
-    need(check, memchr(name, '\0', size) != NULL, "names", "a name has no end");
+    need(check, memchr(name, '\0', size) != NULL, "names",
+         "a name has no end or is too long");
 }
 
 static void check_names(struct check *check)
@@ -316,11 +335,11 @@ static void check_names(struct check *check)
                                                 &s->output_projection};
     need_end(check, s->kind, sizeof s->kind);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        need_end(check, names[i], ATTN_NAME_SIZE);
+        need_end(check, names[i], ATTNI_PLAIN_NAME_SIZE);
     }
     for (size_t i = 0; i < sizeof linears / sizeof *linears; i++) {
-        need_end(check, linears[i]->weight, sizeof linears[i]->weight);
-        need_end(check, linears[i]->bias, sizeof linears[i]->bias);
+        need_end(check, linears[i]->weight, ATTNI_PLAIN_NAME_SIZE);
+        need_end(check, linears[i]->bias, ATTNI_PLAIN_NAME_SIZE);
     }
     for (size_t rank = 0; rank < 5; rank++) {
         need_end(check, s->mask.axes[rank], sizeof s->mask.axes[rank]);
@@ -357,6 +376,7 @@ enum attn_status attni_spec_check(const struct attn_spec *spec, struct attn_erro
          "the free layout is for scores alone, and scores have no other");
     need(&check, !spec->clip || isfinite(spec->clip_value), "clip_value",
          "expected a finite number");
+    need(&check, spec->dropout >= 0 && spec->dropout <= 1, "dropout", "expected 0 to 1");
     need(&check,
          !spec->edge.edges[0] || (spec->head_width && spec->layout != ATTN_LAYOUT_FREE),
          "edge", "needs a head width");

@@ -144,6 +144,28 @@ bool attni_terms_blocked(const struct attni_core *core, const struct attni_row *
 
 /* ---- all of them --------------------------------------------------------------------------- */
 
+/* d(clip * tanh(s)) / ds, from what clipping gave. */
+static void find_slopes(float clip, const struct attni_row *row)
+{
+    for (size_t j = 0; j < row->n_keys; j++) {
+        float t = clip == 0 ? 1 : row->scores[j] / clip;
+        row->slopes[j] = clip * (1 - t * t);
+    }
+}
+
+void attni_terms_mask(const struct attni_core *core, const struct attni_row *row,
+                      float *blocked)
+{
+    const struct attni_mask *mask = &core->plan->mask;
+    for (size_t j = 0; j < row->n_keys; j++) {
+        blocked[j] = 0;
+    }
+    if (mask->data) {
+        attni_mask_apply(mask, mask_row(mask, row), mask->strides[ATTNI_KEYS], blocked,
+                         row->n_keys);
+    }
+}
+
 void attni_terms_scores(const struct attni_core *core, const struct attni_row *row,
                         const struct attni_edge **edge)
 {
@@ -152,6 +174,9 @@ void attni_terms_scores(const struct attni_core *core, const struct attni_row *r
     kernels->scale_f32(row->n_keys, plan->scale, row->scores);
     if (plan->layer->spec.clip) {
         kernels->clip_f32(row->n_keys, (float)plan->layer->spec.clip_value, row->scores);
+    }
+    if (row->slopes) {
+        find_slopes((float)plan->layer->spec.clip_value, row);
     }
     if (plan->n_edges) {
         add_edge_scores(core, row, edge);
@@ -173,5 +198,48 @@ void attni_terms_values(const struct attni_core *core, const struct attni_row *r
     }
     if (core->plan->kv.data) {
         add_dense_values(core, row, out);
+    }
+}
+
+/* ---- backward ------------------------------------------------------------------------------ */
+
+static void add_edge_products(const struct attni_core *core, const struct attni_row *row,
+                              const struct attni_edge *edge, const float *cotangent,
+                              float *gradients)
+{
+    const attn_layer *layer = core->plan->layer;
+    size_t width = core->plan->value_width;
+    const struct attni_edge *end = edges_end(core, row);
+    for (; edge < end && edge->key < row->key + row->n_keys; edge++) {
+        size_t bias_row = edge->type * layer->spec.n_heads + row->head;
+        gradients[edge->key - row->key] += attni_kernels()->dot_f32(
+            width, layer->edge_value_bias + bias_row * width, cotangent);
+    }
+}
+
+static void add_dense_products(const struct attni_core *core, const struct attni_row *row,
+                               const float *cotangent, float *gradients)
+{
+    const struct attni_dense *kv = &core->plan->kv;
+    const float *relation = dense_row(kv, row);
+    size_t width = core->plan->value_width;
+    float sum = attni_kernels()->sum_f32(width, cotangent);
+    for (size_t j = 0; j < row->n_keys; j++) {
+        const float *at = relation + j * kv->key;
+        gradients[j] +=
+            kv->width == 1 ? attni_kernels()->dot_f32(width, at, cotangent) : *at * sum;
+    }
+}
+
+void attni_terms_weight_gradients(const struct attni_core *core,
+                                  const struct attni_row *row,
+                                  const struct attni_edge *edge, const float *cotangent,
+                                  float *gradients)
+{
+    if (core->plan->n_edges && core->plan->layer->edge_value_bias) {
+        add_edge_products(core, row, edge, cotangent, gradients);
+    }
+    if (core->plan->kv.data) {
+        add_dense_products(core, row, cotangent, gradients);
     }
 }

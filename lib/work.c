@@ -6,6 +6,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Weights that are dropped at a time. */
+#define DROPPED ((size_t)128)
+
 /* ---- start --------------------------------------------------------------------------------- */
 
 static void bind_scratch(struct attni_work *work, unsigned char *scratch)
@@ -212,6 +215,27 @@ static void rescale(const struct attni_work *work, size_t i, size_t n_keys, floa
     }
 }
 
+/* Which sample's draws: scores that serve many samples are drawn once. */
+static size_t drawn_sample(const struct attni_work *work)
+{
+    return work->core->plan->n_score_batch == 1 ? 0 : work->batch;
+}
+
+/* Drop weights, or probabilities, of row i from key `key` on. */
+static void drop(const struct attni_work *work, size_t i, size_t key, size_t n_keys,
+                 float *weights)
+{
+    float factors[DROPPED];
+    for (size_t j = 0; j < n_keys; j += DROPPED) {
+        size_t n = n_keys - j < DROPPED ? n_keys - j : DROPPED;
+        attni_dropout_factors(&work->core->dropout, drawn_sample(work), head_of(work, i),
+                              query_of(work, i), key + j, n, factors);
+        for (size_t k = 0; k < n; k++) {
+            weights[j + k] *= factors[k];
+        }
+    }
+}
+
 void attni_work_weigh(const struct attni_work *work)
 {
     size_t n_keys[ATTNI_MOST_BLOCK], tile = work->tiles->n_keys;
@@ -227,6 +251,9 @@ void attni_work_weigh(const struct attni_work *work)
         work->n_block, n_keys, work->terms ? 1 : work->core->plan->scale, work->scores,
         tile, work->max + work->block, work->sum + work->block, factor);
     for (size_t i = 0; i < work->n_block; i++) {
+        if (work->core->drops) {
+            drop(work, work->block + i, work->key, n_keys[i], work->scores + i * tile);
+        }
         if (n_keys[i] < work->n_seen) {
             memset(work->scores + i * tile + n_keys[i], 0,
                    (work->n_seen - n_keys[i]) * sizeof(float));
@@ -276,6 +303,22 @@ static void finish_probabilities(const struct attni_work *work, size_t i, float 
     work->kernels->exponential_f32(bound, work->terms ? 1 : plan->scale, work->max[i],
                                    factor, row);
     memset(row + bound, 0, (plan->n_keys - bound) * sizeof *row);
+    if (work->core->drops && plan->layer->spec.attention_dropped) {
+        drop(work, i, 0, bound, row);
+    }
+}
+
+/* Keep what a backward needs to know of the row. */
+static void keep_row(const struct attni_work *work, size_t i, float factor)
+{
+    const attn_plan *plan = work->core->plan;
+    size_t at =
+        (work->batch * plan->layer->spec.n_heads + head_of(work, i)) * plan->n_queries +
+        query_of(work, i);
+    if (work->core->row_max) {
+        work->core->row_max[at] = work->max[i];
+        work->core->row_factor[at] = factor;
+    }
 }
 
 /* Keep what the next round of keys goes on with. */
@@ -298,6 +341,7 @@ void attni_work_finish(const struct attni_work *work)
     }
     for (size_t i = 0; i < work->n; i++) {
         float factor = normaliser(work, i);
+        keep_row(work, i, factor);
         if (work->wanted) {
             finish_result(work, i, factor);
         }

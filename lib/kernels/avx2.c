@@ -13,6 +13,7 @@
 
 typedef __m256 vf;
 typedef int vi __attribute__((vector_size(32)));
+typedef uint64_t vw __attribute__((vector_size(32)));
 
 static inline vf v_load(const float *p)
 {
@@ -116,6 +117,23 @@ static inline void v_transpose(vf r[LANES])
         r[c] = _mm256_permute2f128_ps(u[c], u[4 + c], 0x20);
         r[4 + c] = _mm256_permute2f128_ps(u[c], u[4 + c], 0x31);
     }
+}
+
+/* The products of the lower halves of 64-bit elements. */
+static inline vw v_multiply(vw a, vw b)
+{
+    return (vw)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+}
+
+/* a[0], b[0], a[2], b[2], and so on; and a[1], b[1], a[3], b[3], and so on. */
+static inline vw v_even_pairs(vw a, vw b)
+{
+    return (vw)_mm256_unpacklo_epi64((__m256i)a, (__m256i)b);
+}
+
+static inline vw v_odd_pairs(vw a, vw b)
+{
+    return (vw)_mm256_unpackhi_epi64((__m256i)a, (__m256i)b);
 }
 
 #include "vector.h"

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* c = a b (+ bias), or c += a b. Columns of b come in panels of n_panel, the last of which is read
  * whole, whatever n is. Every element is summed over k in the same order, whatever m and n are. */
@@ -77,6 +78,11 @@ struct attni_kernels {
     bool (*pack_rows_f32)(size_t n, size_t width, const float *rows, size_t stride,
                           float *panels, size_t panel_stride);
 
+    /* out[d][j] = rows[j][d] for n rows of `width`; rows are stride floats apart, those of out
+     * out_stride. */
+    void (*transpose_f32)(size_t n, size_t width, const float *rows, size_t stride,
+                          float *out, size_t out_stride);
+
     void (*scores_f32)(const struct attni_few_scores *few);
 
     /* sum_d a[d] * b[d], and sum_d a[d] */
@@ -106,11 +112,22 @@ struct attni_kernels {
      * -87.3 on. */
     void (*exponential_f32)(size_t n, float scale, float shift, float factor, float *row);
 
+    /* The backward of a softmax: gradient[j] = weight[j] * (gradient[j] - delta), and 0 where the
+     * weight is 0, whatever its gradient. */
+    void (*softmax_gradient_f32)(size_t n, const float *weight, float delta,
+                                 float *gradient);
+
     /* out[d] += sum_j weight[j] * value[j][d]; a weight of 0 adds nothing, whatever its value. */
     void (*weighted_sum_f32)(size_t n, size_t width, const float *weight,
                              const float *value, size_t value_stride, float *out);
 
     void (*weighted_heads_f32)(const struct attni_few_sums *few);
+
+    /* Random bits by counter: words[4 * i + l] = word l that Philox4x32-10 gives for the key and the
+     * counter whose word 0 is increased by i (without a carry), for i < n. The same bits in every
+     * table. */
+    void (*draw_words)(size_t n, const uint32_t counter[4], const uint32_t key[2],
+                       uint32_t *words);
 };
 
 extern const struct attni_kernels attni_kernels_ref;

@@ -13,6 +13,7 @@
 
 typedef float32x4_t vf;
 typedef int32x4_t vi;
+typedef uint64x2_t vw;
 
 static inline vf v_load(const float *p)
 {
@@ -96,6 +97,23 @@ static inline void v_transpose(vf r[LANES])
     r[1] = vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1]));
     r[2] = vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0]));
     r[3] = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
+}
+
+/* The products of the lower halves of 64-bit elements. */
+static inline vw v_multiply(vw a, vw b)
+{
+    return vmull_u32(vmovn_u64(a), vmovn_u64(b));
+}
+
+/* a[0], b[0]; and a[1], b[1]. */
+static inline vw v_even_pairs(vw a, vw b)
+{
+    return vzip1q_u64(a, b);
+}
+
+static inline vw v_odd_pairs(vw a, vw b)
+{
+    return vzip2q_u64(a, b);
 }
 
 #include "vector.h"

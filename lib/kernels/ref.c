@@ -2,6 +2,7 @@
 #include "kernels.h"
 
 #include "bf16.h"
+#include "draws.h"
 
 #include <math.h>
 #include <string.h>
@@ -107,6 +108,16 @@ static bool pack_rows_f32(size_t n, size_t width, const float *rows, size_t stri
     return finite;
 }
 
+static void transpose_f32(size_t n, size_t width, const float *rows, size_t stride,
+                          float *out, size_t out_stride)
+{
+    for (size_t j = 0; j < n; j++) {
+        for (size_t d = 0; d < width; d++) {
+            out[d * out_stride + j] = rows[j * stride + d];
+        }
+    }
+}
+
 static void scores_f32(const struct attni_few_scores *few)
 {
     for (size_t row = 0; row < few->n_heads * few->n_queries; row++) {
@@ -195,6 +206,14 @@ static void exponential_f32(size_t n, float scale, float shift, float factor, fl
     }
 }
 
+static void softmax_gradient_f32(size_t n, const float *weight, float delta,
+                                 float *gradient)
+{
+    for (size_t j = 0; j < n; j++) {
+        gradient[j] = weight[j] == 0 ? 0 : weight[j] * (gradient[j] - delta);
+    }
+}
+
 static void weighted_sum_f32(size_t n, size_t width, const float *weight,
                              const float *value, size_t value_stride, float *out)
 {
@@ -215,6 +234,26 @@ static void weighted_heads_f32(const struct attni_few_sums *few)
     }
 }
 
+static void draw_words(size_t n, const uint32_t counter[4], const uint32_t key[2],
+                       uint32_t *words)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t c[4] = {counter[0] + (uint32_t)i, counter[1], counter[2], counter[3]};
+        uint32_t key_0 = key[0], key_1 = key[1];
+        for (int round = 0; round < ATTNI_DRAW_ROUNDS; round++) {
+            uint64_t p = (uint64_t)c[0] * ATTNI_DRAW_MULTIPLIER_0;
+            uint64_t q = (uint64_t)c[2] * ATTNI_DRAW_MULTIPLIER_1;
+            c[0] = (uint32_t)(q >> 32) ^ c[1] ^ key_0;
+            c[1] = (uint32_t)q;
+            c[2] = (uint32_t)(p >> 32) ^ c[3] ^ key_1;
+            c[3] = (uint32_t)p;
+            key_0 += ATTNI_DRAW_STEP_0;
+            key_1 += ATTNI_DRAW_STEP_1;
+        }
+        memcpy(words + 4 * i, c, sizeof c);
+    }
+}
+
 const struct attni_kernels attni_kernels_ref = {
     .name = "ref",
     .packs = false,
@@ -226,6 +265,7 @@ const struct attni_kernels attni_kernels_ref = {
     .round_pairs_bf16 = round_pairs_bf16,
     .pack_columns_f32 = pack_columns_f32,
     .pack_rows_f32 = pack_rows_f32,
+    .transpose_f32 = transpose_f32,
     .scores_f32 = scores_f32,
     .dot_f32 = dot_f32,
     .sum_f32 = sum_f32,
@@ -234,6 +274,8 @@ const struct attni_kernels attni_kernels_ref = {
     .scale_f32 = scale_f32,
     .softmax_step_f32 = softmax_step_f32,
     .exponential_f32 = exponential_f32,
+    .softmax_gradient_f32 = softmax_gradient_f32,
     .weighted_sum_f32 = weighted_sum_f32,
     .weighted_heads_f32 = weighted_heads_f32,
+    .draw_words = draw_words,
 };

@@ -1,11 +1,12 @@
 /* vector.h - the text of the vector kernels, included once by each instruction set after it has
  * defined: LANES, TILE_ROWS, TILE_VECTORS (a tile of accumulators that fits the registers), TABLE,
- * TABLE_NAME, the vector types vf and vi, and the v_ functions used below; HAS_DOT_PAIRS and HAS_ROUND
+ * TABLE_NAME, the vector types vf, vi and vw, and the v_ functions used below; HAS_DOT_PAIRS and HAS_ROUND
  * where it has v_dot_pairs and v_round_bf16 of its own. */
 #ifndef ATTNI_VECTOR_H
 #define ATTNI_VECTOR_H
 
 #include "bf16.h"
+#include "draws.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -47,6 +48,8 @@ INLINE void store_columns(float *p, size_t at, size_t n, vf v)
 
 #include "vector_rows.h"
 
+#include "vector_draws.h"
+
 const struct attni_kernels TABLE = {
     .name = TABLE_NAME,
     .packs = true,
@@ -58,6 +61,7 @@ const struct attni_kernels TABLE = {
     .round_pairs_bf16 = round_pairs_bf16,
     .pack_columns_f32 = pack_columns_f32,
     .pack_rows_f32 = pack_rows_f32,
+    .transpose_f32 = transpose_f32,
     .scores_f32 = scores_f32,
     .dot_f32 = dot_f32,
     .sum_f32 = sum_f32,
@@ -66,8 +70,10 @@ const struct attni_kernels TABLE = {
     .scale_f32 = scale_f32,
     .softmax_step_f32 = softmax_step_f32,
     .exponential_f32 = exponential_f32,
+    .softmax_gradient_f32 = softmax_gradient_f32,
     .weighted_sum_f32 = weighted_sum_f32,
     .weighted_heads_f32 = weighted_heads_f32,
+    .draw_words = draw_words,
 };
 
 #endif

@@ -9,6 +9,7 @@
 
 typedef __m512 vf;
 typedef int vi __attribute__((vector_size(64)));
+typedef uint64_t vw __attribute__((vector_size(64)));
 
 static inline vf v_load(const float *p)
 {
@@ -141,4 +142,21 @@ static inline void v_transpose(vf r[LANES])
         r[4 + c] = _mm512_shuffle_f32x4(t[4 + c], t[12 + c], 0x88);
         r[12 + c] = _mm512_shuffle_f32x4(t[4 + c], t[12 + c], 0xdd);
     }
+}
+
+/* The products of the lower halves of 64-bit elements. */
+static inline vw v_multiply(vw a, vw b)
+{
+    return (vw)_mm512_mul_epu32((__m512i)a, (__m512i)b);
+}
+
+/* a[0], b[0], a[2], b[2], and so on; and a[1], b[1], a[3], b[3], and so on. */
+static inline vw v_even_pairs(vw a, vw b)
+{
+    return (vw)_mm512_unpacklo_epi64((__m512i)a, (__m512i)b);
+}
+
+static inline vw v_odd_pairs(vw a, vw b)
+{
+    return (vw)_mm512_unpackhi_epi64((__m512i)a, (__m512i)b);
 }

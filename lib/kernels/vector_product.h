@@ -241,6 +241,31 @@ static void pack_columns_f32(size_t n, size_t width, const float *rows, size_t s
     }
 }
 
+/* At most LANES rows and columns of a transposition. */
+INLINE void transpose_square(size_t n, size_t width, const float *rows, size_t stride,
+                             float *out, size_t out_stride)
+{
+    vf block[LANES];
+    for (size_t r = 0; r < LANES; r++) {
+        block[r] = r < n ? load_columns(rows + r * stride, 0, width) : v_all(0);
+    }
+    v_transpose(block);
+    for (size_t r = 0; r < LANES && r < width; r++) {
+        store_columns(out + r * out_stride, 0, n, block[r]);
+    }
+}
+
+static void transpose_f32(size_t n, size_t width, const float *rows, size_t stride,
+                          float *out, size_t out_stride)
+{
+    for (size_t j = 0; j < n; j += LANES) {
+        for (size_t d = 0; d < width; d += LANES) {
+            transpose_square(n - j, width - d, rows + j * stride + d, stride,
+                             out + d * out_stride + j, out_stride);
+        }
+    }
+}
+
 static void round_pairs_bf16(size_t n, const float *x, float *pairs)
 {
     uint16_t rounded[64];

@@ -98,6 +98,19 @@ static void exponential_f32(size_t n, float scale, float shift, float factor, fl
     }
 }
 
+/* weight * (gradient - delta) is NaN for 0 times infinity: the weight then has to decide. 0 is below
+ * the smallest float there is, and weights are not negative. */
+static void softmax_gradient_f32(size_t n, const float *weight, float delta,
+                                 float *gradient)
+{
+    for (size_t j = 0; j < n; j += LANES) {
+        vf w = load_columns(weight, j, n);
+        vf product = w * (load_columns(gradient, j, n) - v_all(delta));
+        store_columns(gradient, j, n,
+                      v_where_below(w, v_all(1.40129846e-45f), v_all(0), product));
+    }
+}
+
 /* The greatest of a row whose end is padded here; NaN counts for nothing. */
 INLINE float greatest(size_t n, float *row)
 {

@@ -52,7 +52,7 @@ static enum ad_status create_plan(const struct ad_request *request, attn_plan **
     }
     struct attn_error fault = {0};
     enum attn_status status =
-        attn_plan_create(request->version->layer, request->inputs, request->n_inputs,
+        attn_plan_create(request->version->layer, NULL, request->inputs, request->n_inputs,
                          names, request->n_wanted, plan, &fault);
     return status ? fail_attn(error, status, &fault) : AD_OK;
 }

@@ -166,8 +166,8 @@ static enum ad_status load_version(struct loading *loading, uint64_t number,
     struct ad_error why = {0};
     switch (load_layer(loading, version->text, &version->layer, &why)) {
     case AD_OK:
-        version->n_inputs = attn_layer_inputs(version->layer, version->inputs);
-        version->n_outputs = attn_layer_outputs(version->layer, version->outputs);
+        version->n_inputs = attn_layer_inputs(version->layer, NULL, version->inputs);
+        version->n_outputs = attn_layer_outputs(version->layer, NULL, version->outputs);
         log_loaded(loading->log, version, started_ns);
         return AD_OK;
     case AD_INTERNAL:

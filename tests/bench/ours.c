@@ -240,7 +240,7 @@ void ours_plan_again(void *argument)
     struct ours *ours = argument;
     struct attn_error error = {0};
     attn_plan_free(ours->plan);
-    need(attn_plan_create(ours->layer, ours->inputs, ours->n_inputs, NULL, 0, &ours->plan,
+    need(attn_plan_create(ours->layer, NULL, ours->inputs, ours->n_inputs, NULL, 0, &ours->plan,
                           &error),
          &error);
     need(attn_plan_scratch(ours->plan, ours->parallel ? ours->parallel->n_workers : 1,

@@ -1,9 +1,10 @@
 /* golden.c - hold libattention, through its public header alone, against the golden cases.
  *
  * Usage: golden FOLDER [-v] [NAME_PART]. A case is FOLDER/NAME.json (what it is) and
- * FOLDER/NAME.safetensors (weights, inputs and expected outputs). Each is computed inline first and
- * compared with the values of the original in double precision; then in the variants of the table
- * below, which must give the same bits. All memory handed to the library lies between guard zones.
+ * FOLDER/NAME.safetensors (weights, inputs and expected outputs). Its passes, forward and backward, are
+ * each computed inline first and compared with the values of the original in double precision; then
+ * in the variants of the table below, which must give the same bits. All memory handed to the library
+ * lies between guard zones.
  * One thread. */
 #include "golden/case.h"
 #include "golden/run.h"
@@ -23,7 +24,7 @@ static const struct variant variants[] = {
     {.name = "misaligned", .misaligned = true},
     {.name = "outputs reversed", .reversed = true},
     {.name = "all at once", .parallel = true, .misaligned = true, .reversed = true},
-    {.name = "main output alone", .lean = true},
+    {.name = "what comes unasked", .lean = true},
 };
 #define N_VARIANTS (sizeof variants / sizeof *variants)
 
@@ -78,11 +79,24 @@ __attribute__((format(printf, 2, 3))) static void note(struct result *result,
     }
 }
 
-static void check_output(const struct test_case *c, struct result *result, size_t index)
+/* The values that the pass expects of an output; NULL: any. */
+static const struct attn_tensor *expected_of(const struct test_case *c,
+                                             const struct pass *pass, const char *name)
+{
+    for (size_t i = 0; i < pass->n_outputs; i++) {
+        if (strcmp(pass->outputs[i], name) == 0) {
+            return case_expected(c, name);
+        }
+    }
+    return NULL;
+}
+
+static void check_output(const struct test_case *c, const struct pass *pass,
+                         struct result *result, size_t index)
 {
     const char *name = result->names[index];
     const struct attn_tensor *got = &result->outputs[index];
-    const struct attn_tensor *expected = case_expected(c, name);
+    const struct attn_tensor *expected = expected_of(c, pass, name);
     size_t n = 0;
     if (got->dtype != ATTN_F32 || attn_tensor_count(got, &n) != ATTN_OK) {
         note(result, "%s is no tensor of floats", name);
@@ -110,24 +124,25 @@ static void check_output(const struct test_case *c, struct result *result, size_
 }
 
 /* The outputs asked for came, in the order asked for, with the values of the original. */
-static void check_values(const struct test_case *c, const struct variant *v,
-                         struct result *result)
+static void check_values(const struct test_case *c, const struct pass *pass,
+                         const struct variant *v, struct result *result)
 {
     if (result->n_outputs == 0) {
         note(result, "no outputs");
     }
-    if (!v->lean && c->n_outputs > 0) {
-        if (result->n_outputs != c->n_outputs) {
-            note(result, "%zu outputs, expected %zu", result->n_outputs, c->n_outputs);
+    if (!v->lean && pass->n_outputs > 0) {
+        if (result->n_outputs != pass->n_outputs) {
+            note(result, "%zu outputs, expected %zu", result->n_outputs, pass->n_outputs);
         }
-        for (size_t i = 0; i < result->n_outputs && i < c->n_outputs; i++) {
-            if (strcmp(result->names[i], c->outputs[i]) != 0) {
-                note(result, "output %s, expected %s", result->names[i], c->outputs[i]);
+        for (size_t i = 0; i < result->n_outputs && i < pass->n_outputs; i++) {
+            if (strcmp(result->names[i], pass->outputs[i]) != 0) {
+                note(result, "output %s, expected %s", result->names[i],
+                     pass->outputs[i]);
             }
         }
     }
     for (size_t i = 0; i < result->n_outputs; i++) {
-        check_output(c, result, i);
+        check_output(c, pass, result, i);
     }
 }
 
@@ -159,57 +174,60 @@ static void check_refusal(enum attn_status status, struct result *result)
 
 /* ---- one case ---------------------------------------------------------------------------- */
 
-static void count(struct golden *golden, const struct test_case *c,
+static void count(struct golden *golden, const char *name, const struct pass *pass,
                   const struct variant *v, const struct result *result)
 {
     if (result->problem[0]) {
         golden->n_failed++;
-        printf("%s (%s): %s\n", c->name, v->name, result->problem);
+        printf("%s (%s, %s): %s\n", name, pass->name, v->name, result->problem);
         return;
     }
     golden->n_passed++;
     if (golden->verbose) {
-        printf("%s (%s): %s\n", c->name, v->name,
+        printf("%s (%s, %s): %s\n", name, pass->name, v->name,
                result->error.message[0] ? result->error.message : "holds");
     }
 }
 
 static void check_variant(struct golden *golden, const struct test_case *c,
-                          const struct variant *v, struct result *result,
-                          const struct result *first)
+                          const struct pass *pass, const struct variant *v,
+                          struct result *result, const struct result *first)
 {
-    enum attn_status status = case_run(c, v, result);
-    if (case_expectation(c) == EXPECT_REFUSED) {
+    enum attn_status status = case_run(c, pass, v, result);
+    if (pass->expectation == EXPECT_REFUSED) {
         check_refusal(status, result);
     } else if (status != ATTN_OK) {
         note(result, "refused (%s): %s", attn_status_text(status), result->error.message);
     } else {
-        check_values(c, v, result);
+        check_values(c, pass, v, result);
         if (!v->lean) {
             check_same_bits(first, result);
         }
     }
-    count(golden, c, v, result);
+    count(golden, c->name, pass, v, result);
+}
+
+static void check_pass(struct golden *golden, const struct test_case *c,
+                       const struct pass *pass)
+{
+    struct result first, other;
+    check_variant(golden, c, pass, &variants[0], &first, &first);
+    for (size_t i = 1; i < N_VARIANTS; i++) {
+        check_variant(golden, c, pass, &variants[i], &other, &first);
+        result_reset(&other);
+    }
+    result_reset(&first);
 }
 
 static void check_case(struct golden *golden, const char *name)
 {
     struct test_case c;
     case_open(&c, golden->folder, name);
-    if (case_expectation(&c) == EXPECT_NOTHING) {
-        if (golden->verbose) {
-            printf("%s: nothing to see in a forward pass\n", c.name);
+    for (size_t i = 0; i < N_PASSES; i++) {
+        if (c.passes[i].expectation != EXPECT_NOTHING) {
+            check_pass(golden, &c, &c.passes[i]);
         }
-        case_close(&c);
-        return;
     }
-    struct result first, other;
-    check_variant(golden, &c, &variants[0], &first, &first);
-    for (size_t i = 1; i < N_VARIANTS; i++) {
-        check_variant(golden, &c, &variants[i], &other, &first);
-        result_reset(&other);
-    }
-    result_reset(&first);
     case_close(&c);
 }
 

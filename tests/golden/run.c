@@ -87,13 +87,13 @@ static size_t bytes_of(const struct attn_tensor *tensor)
     return n;
 }
 
-/* Where the case has its i-th output in this variant's order. */
-static size_t output_slot(const struct test_case *c, const struct variant *v, size_t i)
+/* Where the pass has its i-th output in this variant's order. */
+static size_t output_slot(const struct pass *pass, const struct variant *v, size_t i)
 {
-    return v->reversed && c->n_outputs > 0 ? c->n_outputs - 1 - i : i;
+    return v->reversed && pass->n_outputs > 0 ? pass->n_outputs - 1 - i : i;
 }
 
-static enum attn_status plan_run(const struct test_case *c, const struct variant *v,
+static enum attn_status plan_run(const struct pass *pass, const struct variant *v,
                                  const attn_plan *plan, struct result *result)
 {
     size_t n_scratch = 0;
@@ -107,7 +107,7 @@ static enum attn_status plan_run(const struct test_case *c, const struct variant
     float *pointers[ATTN_MAX_PORTS];
     result->n_outputs = attn_plan_n_outputs(plan);
     for (size_t i = 0; i < result->n_outputs; i++) {
-        size_t slot = output_slot(c, v, i);
+        size_t slot = output_slot(pass, v, i);
         const struct attn_named_tensor *output = attn_plan_output(plan, i);
         snprintf(result->names[slot], ATTN_NAME_SIZE, "%s", output->name);
         result->memory[slot] =
@@ -118,8 +118,8 @@ static enum attn_status plan_run(const struct test_case *c, const struct variant
     }
     struct guarded scratch = guarded_create(n_scratch, 16);
     struct attn_parallel parallel = {N_WORKERS, run_on_workers, NULL};
-    status = attn_forward(plan, pointers, scratch.data, v->parallel ? &parallel : NULL,
-                          &result->error);
+    status = (pass->mode.gradient ? attn_backward : attn_forward)(
+        plan, pointers, scratch.data, v->parallel ? &parallel : NULL, &result->error);
     if (!guarded_intact(&scratch)) {
         snprintf(result->problem, sizeof result->problem, "wrote beside its scratch");
     }
@@ -134,13 +134,13 @@ static enum attn_status plan_run(const struct test_case *c, const struct variant
 }
 
 /* Plan and run with copies of the inputs, and see that the copies are left alone. */
-static enum attn_status layer_run(const struct test_case *c, const struct variant *v,
+static enum attn_status layer_run(const struct pass *pass, const struct variant *v,
                                   const attn_layer *layer, struct result *result)
 {
     struct attn_named_tensor inputs[ATTN_MAX_PORTS];
     struct guarded copies[ATTN_MAX_PORTS];
-    for (size_t i = 0; i < c->n_inputs; i++) {
-        inputs[i] = c->inputs[i];
+    for (size_t i = 0; i < pass->n_inputs; i++) {
+        inputs[i] = pass->inputs[i];
         size_t n = bytes_of(&inputs[i].tensor);
         copies[i] = guarded_create(
             n, v->misaligned ? attn_dtype_size(inputs[i].tensor.dtype) : 0);
@@ -150,37 +150,38 @@ static enum attn_status layer_run(const struct test_case *c, const struct varian
         inputs[i].tensor.data = copies[i].data;
     }
     const char *names[ATTN_MAX_PORTS];
-    for (size_t i = 0; i < c->n_outputs; i++) {
-        names[i] = c->outputs[output_slot(c, v, i)];
+    for (size_t i = 0; i < pass->n_outputs; i++) {
+        names[i] = pass->outputs[output_slot(pass, v, i)];
     }
+    bool plain = !pass->mode.training && !pass->mode.gradient;
     attn_plan *plan = NULL;
     enum attn_status status =
-        attn_plan_create(layer, inputs, c->n_inputs, names, v->lean ? 0 : c->n_outputs,
-                         &plan, &result->error);
+        attn_plan_create(layer, plain ? NULL : &pass->mode, inputs, pass->n_inputs, names,
+                         v->lean ? 0 : pass->n_outputs, &plan, &result->error);
     if (status == ATTN_OK) {
-        status = plan_run(c, v, plan, result);
+        status = plan_run(pass, v, plan, result);
     }
     attn_plan_free(plan);
-    for (size_t i = 0; i < c->n_inputs; i++) {
+    for (size_t i = 0; i < pass->n_inputs; i++) {
         size_t n = copies[i].n_bytes;
         if (!guarded_intact(&copies[i]) ||
-            (n > 0 && memcmp(copies[i].data, c->inputs[i].tensor.data, n) != 0)) {
+            (n > 0 && memcmp(copies[i].data, pass->inputs[i].tensor.data, n) != 0)) {
             snprintf(result->problem, sizeof result->problem, "changed its input %s",
-                     c->inputs[i].name);
+                     pass->inputs[i].name);
         }
         guarded_free(&copies[i]);
     }
     return status;
 }
 
-enum attn_status case_run(const struct test_case *c, const struct variant *v,
-                          struct result *result)
+enum attn_status case_run(const struct test_case *c, const struct pass *pass,
+                          const struct variant *v, struct result *result)
 {
     memset(result, 0, sizeof *result);
     attn_layer *layer = NULL;
     enum attn_status status = layer_build(c, v, &layer, &result->error);
     if (status == ATTN_OK) {
-        status = layer_run(c, v, layer, result);
+        status = layer_run(pass, v, layer, result);
     }
     attn_layer_free(layer);
     if (status != result->error.status) {

@@ -18,7 +18,7 @@ struct variant {
     bool lean;       /* no output asked for by name: those that are not optional */
 };
 
-/* What one run gave; outputs in the case's order. Reset it when done. */
+/* What one run gave; outputs in the pass's order. Reset it when done. */
 struct result {
     struct attn_error error; /* of the refusal, if it was refused */
     char names[ATTN_MAX_PORTS][ATTN_NAME_SIZE];
@@ -28,9 +28,9 @@ struct result {
     char problem[512]; /* "": the library kept its promises */
 };
 
-/* ATTN_OK, or how the library refused the case. */
-enum attn_status case_run(const struct test_case *c, const struct variant *v,
-                          struct result *result);
+/* ATTN_OK, or how the library refused this pass of the case. */
+enum attn_status case_run(const struct test_case *c, const struct pass *pass,
+                          const struct variant *v, struct result *result);
 
 void result_reset(struct result *result);
 

@@ -33,8 +33,8 @@ static inline struct ad_version *fixture_version(const char *model, const char *
     version->model = strdup(model);
     version->number = 7;
     strcpy(version->text, "7");
-    version->n_inputs = attn_layer_inputs(version->layer, version->inputs);
-    version->n_outputs = attn_layer_outputs(version->layer, version->outputs);
+    version->n_inputs = attn_layer_inputs(version->layer, NULL, version->inputs);
+    version->n_outputs = attn_layer_outputs(version->layer, NULL, version->outputs);
     atomic_init(&version->references, 1);
     return version;
 }

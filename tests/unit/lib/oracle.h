@@ -9,7 +9,7 @@
 
 /* Arrays that live until the end of one case. */
 struct pool {
-    double *blocks[64];
+    double *blocks[512];
     size_t n;
 };
 
@@ -43,23 +43,41 @@ static inline double *pool_doubles(struct pool *pool, const float *floats, size_
 
 /* ---- projections --------------------------------------------------------------------------- */
 
+/* A linear map of rows: y[o] = bias[o] + sum_i weight[o * out_stride + i * in_stride] * x[i]. */
+struct oracle_map {
+    size_t n_in, n_out, in_stride, out_stride;
+    const double *weight, *bias; /* bias may be NULL */
+};
+
+static inline double *oracle_apply(struct pool *pool, const struct oracle_map *map,
+                                   const double *x, size_t n_rows)
+{
+    double *y = pool_take(pool, n_rows * map->n_out);
+    for (size_t r = 0; r < n_rows; r++) {
+        for (size_t o = 0; o < map->n_out; o++) {
+            double sum = map->bias ? map->bias[o] : 0;
+            for (size_t i = 0; i < map->n_in; i++) {
+                sum += x[r * map->n_in + i] *
+                       map->weight[o * map->out_stride + i * map->in_stride];
+            }
+            y[r * map->n_out + o] = sum;
+        }
+    }
+    return y;
+}
+
 /* y = x W^T + b of n_rows rows; W is [n_out, n_in], or [n_in, n_out] when in_out; b may be NULL. */
 static inline double *oracle_linear(struct pool *pool, const double *x, size_t n_rows,
                                     size_t n_in, size_t n_out, const float *weight,
                                     bool in_out, const float *bias)
 {
-    double *y = pool_take(pool, n_rows * n_out);
-    for (size_t r = 0; r < n_rows; r++) {
-        for (size_t o = 0; o < n_out; o++) {
-            double sum = bias ? (double)bias[o] : 0;
-            for (size_t i = 0; i < n_in; i++) {
-                sum += x[r * n_in + i] *
-                       (double)weight[in_out ? i * n_out + o : o * n_in + i];
-            }
-            y[r * n_out + o] = sum;
-        }
-    }
-    return y;
+    const struct oracle_map map = {n_in,
+                                   n_out,
+                                   in_out ? n_out : 1,
+                                   in_out ? 1 : n_in,
+                                   pool_doubles(pool, weight, n_in * n_out),
+                                   pool_doubles(pool, bias, n_out)};
+    return oracle_apply(pool, &map, x, n_rows);
 }
 
 /* ---- attention ----------------------------------------------------------------------------- */
@@ -84,9 +102,11 @@ struct oracle {
     bool scalar;
     const double *edge_bias;       /* [types, heads, width], scalar: [types, heads] */
     const double *edge_value_bias; /* [types, heads, value width]; NULL */
+    const double *factors; /* of dropout: [batch, heads, queries, keys]; NULL: all 1 */
 
     double *context;   /* out: [batch, queries, heads, value width] */
     double *attention; /* out: [batch, heads, queries, keys] */
+    double *weights;   /* out: the same after dropout */
 };
 
 /* What an edge adds to the score of a query and a key of one sample. */
@@ -169,8 +189,7 @@ static inline double oracle_share(double p, double value)
 static inline void oracle_values(struct oracle *o, size_t b, size_t h, size_t i)
 {
     size_t vw = o->value_width;
-    const double *p =
-        o->attention + ((b * o->n_heads + h) * o->n_queries + i) * o->n_keys;
+    const double *p = o->weights + ((b * o->n_heads + h) * o->n_queries + i) * o->n_keys;
     double *out = o->context + ((b * o->n_queries + i) * o->n_heads + h) * vw;
     for (size_t d = 0; d < vw; d++) {
         for (size_t j = 0; j < o->n_keys; j++) {
@@ -191,21 +210,26 @@ static inline void oracle_values(struct oracle *o, size_t b, size_t h, size_t i)
     }
 }
 
-/* Fill context and attention. */
+/* Fill context, attention and weights. */
 static inline void oracle_attend(struct pool *pool, struct oracle *o)
 {
+    size_t n = o->n_batch * o->n_heads * o->n_queries * o->n_keys;
     o->context = pool_take(pool, o->n_batch * o->n_queries * o->n_heads * o->value_width);
-    o->attention = pool_take(pool, o->n_batch * o->n_heads * o->n_queries * o->n_keys);
+    o->attention = pool_take(pool, n);
+    o->weights = o->factors ? pool_take(pool, n) : o->attention;
     for (size_t b = 0; b < o->n_batch; b++) {
         for (size_t h = 0; h < o->n_heads; h++) {
             for (size_t i = 0; i < o->n_queries; i++) {
-                double *row =
-                    o->attention + ((b * o->n_heads + h) * o->n_queries + i) * o->n_keys;
+                size_t at = ((b * o->n_heads + h) * o->n_queries + i) * o->n_keys;
+                double *row = o->attention + at;
                 for (size_t j = 0; j < o->n_keys; j++) {
                     row[j] = oracle_score(o, b, h, i, j);
                 }
                 oracle_add_edges(o, b, h, i, row);
                 oracle_softmax(row, o->n_keys, o->empty_nan);
+                for (size_t j = 0; o->factors && j < o->n_keys; j++) {
+                    o->weights[at + j] = row[j] * o->factors[at + j];
+                }
                 oracle_values(o, b, h, i);
             }
         }

@@ -168,7 +168,7 @@ static inline struct results run_call(const attn_layer *layer, const struct call
         shift_inputs(call, inputs, zones);
     }
     enum attn_status status =
-        attn_plan_create(layer, inputs, call->n, names, n_names, &plan, &error);
+        attn_plan_create(layer, NULL, inputs, call->n, names, n_names, &plan, &error);
     if (status == ATTN_OK && way >= SPARING && !plan->layer->spec.scores_only) {
         status = attni_lay_out(plan, way == SPARING ? 2000 : 1, &error);
     }

@@ -26,7 +26,7 @@ static float *run(const attn_layer *layer, const struct sizes *s, float *const d
         {"mask", {ATTN_BOOL, 3, {n, 1, s->n_keys}, mask + first * s->n_keys}}};
     struct attn_error error = {0};
     attn_plan *plan = NULL;
-    ck_assert_msg(!attn_plan_create(layer, inputs, 4, NULL, 0, &plan, &error), "%s",
+    ck_assert_msg(!attn_plan_create(layer, NULL, inputs, 4, NULL, 0, &plan, &error), "%s",
                   error.message);
     ck_assert(!attn_plan_scratch(plan, 1, &n_bytes));
     float *out = need_memory(n * of_query * sizeof *out);

@@ -348,7 +348,8 @@ static float value_of(const struct file *file)
     float x = 2, y = 0;
     const struct attn_named_tensor input = {"input", {ATTN_F32, 3, {1, 1, 1}, &x}};
     attn_plan *plan = NULL;
-    ck_assert_int_eq(attn_plan_create(layer, &input, 1, NULL, 0, &plan, NULL), ATTN_OK);
+    ck_assert_int_eq(attn_plan_create(layer, NULL, &input, 1, NULL, 0, &plan, NULL),
+                     ATTN_OK);
     size_t n_bytes = 0;
     ck_assert_int_eq(attn_plan_scratch(plan, 1, &n_bytes), ATTN_OK);
     void *scratch = need_memory(n_bytes);
@@ -437,7 +438,7 @@ START_TEST(plan_allocation_fails)
         struct attn_error error = {0};
         long n_live;
         failing_malloc_begin(0);
-        ck_assert_int_eq(attn_plan_create(layer, inputs, 2, NULL, 0, &plan, &error),
+        ck_assert_int_eq(attn_plan_create(layer, NULL, inputs, 2, NULL, 0, &plan, &error),
                          ATTN_NO_MEMORY);
         ck_assert(failing_malloc_end(&n_live) && n_live == 0 && plan == NULL);
         ck_assert_str_eq(error.message, "out of memory");

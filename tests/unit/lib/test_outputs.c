@@ -46,7 +46,7 @@ static void refused(const attn_layer *layer, const char *inputs, const char *con
     attn_plan *plan = NULL;
     struct attn_error error = {0};
     ck_assert_int_eq(
-        attn_plan_create(layer, written.inputs, written.n, names, n, &plan, &error),
+        attn_plan_create(layer, NULL, written.inputs, written.n, names, n, &plan, &error),
         status);
     ck_assert_msg(strcmp(error.field, field) == 0, "%s: %s", error.field, error.message);
     ck_assert_msg(strstr(error.message, part) != NULL, "%s", error.message);
@@ -186,9 +186,9 @@ START_TEST(edges_without_queries)
     }
     attn_plan *plan = NULL;
     struct attn_error error = {0};
-    ck_assert_int_eq(
-        attn_plan_create(made.layer, written.inputs, written.n, both, 2, &plan, &error),
-        ATTN_OK);
+    ck_assert_int_eq(attn_plan_create(made.layer, NULL, written.inputs, written.n, both,
+                                      2, &plan, &error),
+                     ATTN_OK);
     size_t n_bytes = 0;
     ck_assert_int_eq(attn_plan_scratch(plan, 1, &n_bytes), ATTN_OK);
     ck_assert_uint_le(n_bytes, 4096);

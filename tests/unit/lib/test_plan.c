@@ -1,5 +1,5 @@
-/* test_plan.c - calls that do not fit the layer, by name, type and shape: each is refused with the
- * input's name, what was expected and what came. */
+/* test_plan.c - calls that do not fit the layer or the mode, by name, type and shape: each is refused
+ * with the input's name, what was expected and what came. And modes that contradict themselves. */
 #include "unit/lib/written_inputs.h"
 
 struct bad {
@@ -9,15 +9,16 @@ struct bad {
     const char *part; /* of the message */
 };
 
-static void check_bad(const attn_layer *layer, const struct bad *cases, size_t n_cases)
+static void check_bad_mode(const attn_layer *layer, const struct attn_mode *mode,
+                           const struct bad *cases, size_t n_cases)
 {
     for (size_t i = 0; i < n_cases; i++) {
         struct written written;
         read_written(&written, cases[i].inputs);
         attn_plan *plan = NULL;
         struct attn_error error = {0};
-        enum attn_status status =
-            attn_plan_create(layer, written.inputs, written.n, NULL, 0, &plan, &error);
+        enum attn_status status = attn_plan_create(layer, mode, written.inputs, written.n,
+                                                   NULL, 0, &plan, &error);
         ck_assert_msg(status == cases[i].status && error.status == status,
                       "%s: status %d: %s", cases[i].inputs, status, error.message);
         ck_assert_msg(strcmp(error.field, cases[i].field) == 0, "%s: field %s",
@@ -27,6 +28,11 @@ static void check_bad(const attn_layer *layer, const struct bad *cases, size_t n
                       error.message);
         ck_assert(plan == NULL);
     }
+}
+
+static void check_bad(const attn_layer *layer, const struct bad *cases, size_t n_cases)
+{
+    check_bad_mode(layer, NULL, cases, n_cases);
 }
 
 /* ---- routing ------------------------------------------------------------------------------- */
@@ -317,6 +323,153 @@ START_TEST(relational_terms)
 }
 END_TEST
 
+/* ---- modes --------------------------------------------------------------------------------- */
+
+#define MODE(...) \
+    (&(const struct attn_mode){.size = sizeof(struct attn_mode), __VA_ARGS__})
+
+START_TEST(modes_that_contradict)
+{
+    static const struct {
+        struct attn_mode mode;
+        const char *field, *part;
+    } cases[] = {
+        {{.size = 1}, "size", ", got 1"},
+        {{.size = sizeof(struct attn_mode), .n_draws = 2}, "n_draws", "without training"},
+        {{.size = sizeof(struct attn_mode),
+          .training = true,
+          .gradient = true,
+          .n_draws = 1},
+         "n_draws",
+         "gradients are those of one draw"},
+        {{.size = sizeof(struct attn_mode), .training = true, .n_draws = 1025},
+         "n_draws",
+         "expected at most 1024, got 1025"},
+        {{.size = sizeof(struct attn_mode), .training = true, .n_draws = SIZE_MAX},
+         "n_draws",
+         "at most 1024"},
+        {{.size = sizeof(struct attn_mode),
+          .gradient = true,
+          .reduction = (enum attn_reduction)3},
+         "reduction",
+         "none of enum attn_reduction"},
+    };
+    struct made made = make("speech_mha", SPEECH_4_8);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const struct bad bad = {SPEECH, ATTN_INVALID, cases[i].field, cases[i].part};
+        check_bad_mode(made.layer, &cases[i].mode, &bad, 1);
+    }
+    made_free(&made);
+}
+END_TEST
+
+START_TEST(training_calls)
+{
+    static const struct bad draws[] = {
+        {SPEECH "; dropout_uniform F32 2 4 3 6", ATTN_SHAPE, "dropout_uniform",
+         "expected [2, 4, 3, 5], got [2, 4, 3, 6]"},
+        {SPEECH "; dropout_uniform F32 1 4 3 5", ATTN_SHAPE, "dropout_uniform",
+         "got [1, 4, 3, 5]"},
+        {SPEECH "; dropout_uniform F32 24 5", ATTN_SHAPE, "dropout_uniform",
+         "got [24, 5]"},
+        {SPEECH "; dropout_uniform F64 2 4 3 5", ATTN_DTYPE, "dropout_uniform",
+         "expected type F32, got F64"},
+        {SPEECH "; normalisation_uniform F32 2 3 8", ATTN_UNKNOWN,
+         "normalisation_uniform", "which takes q, k, v, mask, dropout_uniform"},
+        {SPEECH "; grad_output F32 2 3 8", ATTN_UNKNOWN, "grad_output", "unknown to"},
+    };
+    static const struct bad one_at_a_time[] = {
+        {SPEECH "; dropout_uniform F32 2 4 3 5", ATTN_UNKNOWN, "dropout_uniform",
+         "unknown to speech_mha"},
+    };
+    static const struct bad modules[] = {
+        {"input F32 2 6 4; activation_uniform F32 2 5 4", ATTN_SHAPE,
+         "activation_uniform", "expected [2, 6, 4], got [2, 5, 4]"},
+        {"input F32 2 6 4; activation_uniform F32 12 4", ATTN_SHAPE, "activation_uniform",
+         "got [12, 4]"},
+        {"input F32 1 6 4", ATTN_SHAPE, "input",
+         "expected at least 2 samples, of whose variance BatchNorm makes use in "
+         "training, got 1"},
+        {"input F32 0 6 4", ATTN_SHAPE, "input", "got 0"},
+    };
+    struct made made = make("speech_mha", SPEECH_4_8);
+    check_bad_mode(made.layer, MODE(.training = true), draws, COUNT(draws));
+    check_bad_mode(made.layer, MODE(.training = true, .n_draws = 2), one_at_a_time, 1);
+    check_bad(made.layer, one_at_a_time, 1); /* nor at inference */
+    made_free(&made);
+    made = make("causal_mha", LIST(ints_option("output_shape", 2, 6, 4),
+                                   module_option("normalisation", "BatchNorm", NULL, 0),
+                                   module_option("activation", "Dropout", NULL, 0)));
+    check_bad_mode(made.layer, MODE(.training = true), modules, COUNT(modules));
+    made_free(&made);
+}
+END_TEST
+
+START_TEST(gradient_calls)
+{
+    static const struct bad cases[] = {
+        {SPEECH, ATTN_MISSING, "grad_output", "expected the cotangent of 'output'"},
+        {SPEECH "; grad_output F32 2 3 7", ATTN_SHAPE, "grad_output",
+         "expected [2, 3, 8], got [2, 3, 7]"},
+        {SPEECH "; grad_output F32 6 8", ATTN_SHAPE, "grad_output", "got [6, 8]"},
+        {SPEECH "; grad_output F32 1 3 8", ATTN_SHAPE, "grad_output", "got [1, 3, 8]"},
+        {SPEECH "; grad_attention F32 2 4 3 4", ATTN_SHAPE, "grad_attention",
+         "expected [2, 4, 3, 5], got [2, 4, 3, 4]"},
+        {SPEECH "; grad_output F32 2 3 8; grad_attention F32 4 2 3 5", ATTN_SHAPE,
+         "grad_attention", "got [4, 2, 3, 5]"},
+        {SPEECH "; grad_output F16 2 3 8", ATTN_DTYPE, "grad_output", "got F16"},
+        {SPEECH "; grad_output F32 2 3 8; grad_output F32 2 3 8", ATTN_INVALID,
+         "grad_output", "given twice"},
+        {SPEECH "; grad_output F32 2 3 8; dropout_uniform F32 2 4 3 5", ATTN_UNKNOWN,
+         "dropout_uniform", "grad_output, grad_attention"},
+    };
+    static const struct bad scores[] = {
+        {"query F32 2 3; key F32 5 3", ATTN_MISSING, "grad_output", "missing"},
+        {"query F32 3; key F32 5 3; grad_output F32 1 5", ATTN_SHAPE, "grad_output",
+         "expected [5], got [1, 5]"},
+    };
+    static const struct bad squeezed[] = {
+        {"input F32 2 6 1; grad_output F32 2 6 1", ATTN_SHAPE, "grad_output",
+         "expected [2, 6], got [2, 6, 1]"},
+    };
+    struct made made = make("speech_mha", SPEECH_4_8);
+    check_bad_mode(made.layer, MODE(.gradient = true), cases, COUNT(cases));
+    made_free(&made);
+    made = make("routing_score", NULL, 0);
+    check_bad_mode(made.layer, MODE(.gradient = true), scores, COUNT(scores));
+    made_free(&made);
+    made = make("causal_mha", LIST(ints_option("output_shape", 1, 6, 0)));
+    check_bad_mode(made.layer, MODE(.gradient = true), squeezed, 1);
+    made_free(&made);
+}
+END_TEST
+
+/* What comes unasked has no gradient of an input that was not given; asked for, it is missed. */
+START_TEST(gradients_of_absent_inputs)
+{
+    static const char *const names[] = {"grad_h"};
+    struct made made = make("routing_mha_proj", MODEL_6_2);
+    struct written written;
+    struct attn_error error = {0};
+    attn_plan *plan = NULL;
+    read_written(&written, "q F32 2 3 6; grad_output F32 2 3 6");
+    ck_assert_int_eq(attn_plan_create(made.layer, MODE(.gradient = true), written.inputs,
+                                      written.n, NULL, 0, &plan, &error),
+                     ATTN_OK);
+    ck_assert_uint_eq(attn_plan_n_outputs(plan), 5);
+    ck_assert_str_eq(attn_plan_output(plan, 0)->name, "grad_q");
+    ck_assert_str_eq(attn_plan_output(plan, 1)->name, "grad.queryEncoder.weight");
+    attn_plan_free(plan);
+    plan = NULL;
+    ck_assert_int_eq(attn_plan_create(made.layer, MODE(.gradient = true), written.inputs,
+                                      written.n, names, 1, &plan, &error),
+                     ATTN_MISSING);
+    ck_assert_str_eq(error.field, "grad_h");
+    ck_assert_ptr_null(plan);
+    made_free(&made);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("plan");
@@ -331,6 +484,10 @@ int main(void)
     tcase_add_test(tcase, causal_calls);
     tcase_add_test(tcase, relational_rows);
     tcase_add_test(tcase, relational_terms);
+    tcase_add_test(tcase, modes_that_contradict);
+    tcase_add_test(tcase, training_calls);
+    tcase_add_test(tcase, gradient_calls);
+    tcase_add_test(tcase, gradients_of_absent_inputs);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

@@ -1,5 +1,5 @@
-/* test_post.c - normalisations and activations against double precision, at odd sizes and for values
- * that are extreme, infinite or NaN. */
+/* test_post.c - normalisations and activations against double precision, in inference and in training, at
+ * odd sizes and for values that are extreme, infinite or NaN. */
 #include "post.h"
 #include "unit/lib/oracle.h"
 #include "unit/support.h"
@@ -35,7 +35,10 @@ static void set_up(struct step *step, struct dice *dice, size_t n_samples, size_
     step->shape[1] = length;
     step->shape[2] = width;
     /* at an odd address */
-    step->data = (struct attni_post_data){step->memory + 1, n_samples, length, width};
+    step->data = (struct attni_post_data){.data = step->memory + 1,
+                                          .n_samples = n_samples,
+                                          .length = length,
+                                          .width = width};
     dice_fill(dice, step->data.data, step->n, size);
     for (size_t i = 0; i < step->n; i++) {
         step->expected[i] = (double)step->data.data[i];
@@ -161,6 +164,139 @@ START_TEST(batch_norm)
 }
 END_TEST
 
+/* ---- training ------------------------------------------------------------------------------ */
+
+/* x becomes what a BatchNorm in training makes of it; the batch's statistics. */
+static void oracle_batch_norm_training(double *x, const size_t shape[3],
+                                       const struct oracle_post *post, double *mean,
+                                       double *variance)
+{
+    size_t n = shape[0], sample = shape[1] * shape[2];
+    for (size_t at = 0; at < sample; at++) {
+        mean[at] = variance[at] = 0;
+        for (size_t s = 0; s < n; s++) {
+            mean[at] += x[s * sample + at] / (double)n;
+        }
+        for (size_t s = 0; s < n; s++) {
+            variance[at] += pow(x[s * sample + at] - mean[at], 2) / ((double)n - 1);
+        }
+        for (size_t s = 0; s < n; s++) {
+            double *y = &x[s * sample + at];
+            *y = oracle_affine(post, at,
+                               (*y - mean[at]) / sqrt(variance[at] + ORACLE_EPSILON));
+        }
+    }
+}
+
+/* old * patience + (1 - patience) * batch, to a float's precision of the larger. */
+static void check_moved(float got, double old, double batch, double patience)
+{
+    double expected = patience * old + (1 - patience) * batch;
+    ck_assert(fabs((double)got - expected) <= 1e-7 * (fabs(old) + fabs(batch)));
+}
+
+START_TEST(batch_norm_in_training)
+{
+    static const float sizes[] = {1, 1e-4f, 1e4f, 1e15f};
+    static const double patiences[] = {0.9, 0.25};
+    static double mean[MOST], variance[MOST];
+    static float moved[2][MOST];
+    static struct step step;
+    struct dice dice = {8};
+    for (size_t k = 0; k < COUNT(widths) * COUNT(lengths) * COUNT(sizes); k++) {
+        set_up(&step, &dice, 2 + k % 2, lengths[k % COUNT(lengths)],
+               widths[k / COUNT(lengths) % COUNT(widths)], sizes[k % COUNT(sizes)]);
+        double patience = patiences[k / 3 % 2];
+        step.post.spec =
+            (struct attn_post_spec){.kind = ATTN_POST_BATCH_NORM, .patience = patience};
+        step.data.training = true;
+        step.data.moved_mean = k % 3 == 0 ? NULL : moved[0];
+        step.data.moved_variance = k % 3 == 1 ? NULL : moved[1];
+        oracle_batch_norm_training(step.expected, step.shape, &step.oracle, mean,
+                                   variance);
+        run_step(&step);
+        check_step(&step, 1e-7);
+        for (size_t i = 0; i < step.shape[1] * step.shape[2]; i++) {
+            if (step.data.moved_mean) {
+                check_moved(moved[0][i], step.post.mean ? (double)step.mean[i] : 0,
+                            mean[i], patience);
+            }
+            if (step.data.moved_variance) {
+                check_moved(moved[1][i],
+                            step.post.variance ? (double)step.variance[i] : 1,
+                            variance[i], patience);
+            }
+        }
+    }
+}
+END_TEST
+
+/* What does not change in training: all but BatchNorm and Dropout. */
+START_TEST(same_in_training)
+{
+    static const enum attn_post_kind kinds[] = {ATTN_POST_GROUP_NORM, ATTN_POST_RELU,
+                                                ATTN_POST_SIGMOID, ATTN_POST_TANH,
+                                                ATTN_POST_SOFTMAX};
+    static struct step step;
+    static float before[MOST], expected[MOST];
+    struct dice dice = {9};
+    for (size_t k = 0; k < COUNT(kinds); k++) {
+        set_up(&step, &dice, 3, 6, 17, 3);
+        step.post.spec = (struct attn_post_spec){.kind = kinds[k], .n_groups = 2};
+        memcpy(before, step.data.data, sizeof before);
+        run_step(&step);
+        memcpy(expected, step.data.data, step.n * sizeof(float));
+        memcpy(step.data.data, before, step.n * sizeof(float));
+        step.data.training = true;
+        run_step(&step);
+        ck_assert_mem_eq(step.data.data, expected, step.n * sizeof(float));
+    }
+}
+END_TEST
+
+/* Draws given with gaps between their rows, or made from a seed; widths across what is drawn at once. */
+START_TEST(dropout)
+{
+    enum { SAMPLES = 2, LENGTH = 3, WIDEST = 700 };
+    static const size_t drop_widths[] = {1, 3, 16, 255, 256, 257, WIDEST};
+    static float x[SAMPLES * LENGTH * WIDEST], before[SAMPLES * LENGTH * WIDEST],
+        uniform[SAMPLES * LENGTH * (WIDEST + 1)], factors[WIDEST];
+    struct dice dice = {10};
+    for (size_t k = 0; k < 4 * COUNT(drop_widths); k++) {
+        size_t width = drop_widths[k / 4], sample = LENGTH * width, n = SAMPLES * sample;
+        struct attni_post post = {.spec = {.kind = ATTN_POST_DROPOUT}};
+        struct attni_post_data data = {
+            .data = x,
+            .n_samples = SAMPLES,
+            .length = LENGTH,
+            .width = width,
+            .training = true,
+            .dropout = {.probability = 0.3,
+                        .seed = k,
+                        .stream =
+                            k % 2 ? ATTNI_DRAW_NORMALISATION : ATTNI_DRAW_ACTIVATION,
+                        .uniform = k % 4 < 2 ? uniform : NULL,
+                        .sample = LENGTH * (width + 1),
+                        .row = width + 1}};
+        dice_fill(&dice, x, n, 5);
+        memcpy(before, x, n * sizeof *x);
+        for (size_t i = 0; i < COUNT(uniform); i++) {
+            uniform[i] = fabsf(dice_real(&dice));
+        }
+        ck_assert_uint_eq(attni_post_n_tasks(&post, &data), SAMPLES);
+        attni_post_run(&post, &data, 1);
+        attni_post_run(&post, &data, 0);
+        for (size_t i = 0; i < n; i++) {
+            if (i % width == 0) {
+                attni_dropout_factors(&data.dropout, i / sample, 0, i / width % LENGTH, 0,
+                                      width, factors);
+            }
+            ck_assert_float_eq(x[i], before[i] * factors[i % width]);
+        }
+    }
+}
+END_TEST
+
 /* NaN and infinity spoil the feature that they are in, in the group that they are in. */
 START_TEST(norms_not_finite)
 {
@@ -258,12 +394,18 @@ START_TEST(nothing_to_do)
         struct attni_post post = {.spec = {.kind = kinds[i], .n_groups = 1}};
         for (int axis = 0; axis < 3; axis++) {
             post.spec.axis = axis;
-            struct attni_post_data data = {x, 1, 2, 3};
+            struct attni_post_data data = {
+                .data = x, .n_samples = 1, .length = 2, .width = 3};
             ck_assert((attni_post_n_tasks(&post, &data) == 0) == (i < 2));
-            data = (struct attni_post_data){NULL, 0, SIZE_MAX, SIZE_MAX};
-            ck_assert_uint_eq(attni_post_n_tasks(&post, &data), 0);
-            data = (struct attni_post_data){NULL, SIZE_MAX, 0, SIZE_MAX};
-            ck_assert_uint_eq(attni_post_n_tasks(&post, &data), 0);
+            data.training = true;
+            ck_assert((attni_post_n_tasks(&post, &data) == 0) == (i < 1));
+            for (int k = 0; k < 6; k++) {
+                data = (struct attni_post_data){.n_samples = k % 3 == 0 ? 0 : SIZE_MAX,
+                                                .length = k % 3 == 1 ? 0 : SIZE_MAX,
+                                                .width = k % 3 == 2 ? 0 : SIZE_MAX,
+                                                .training = k < 3};
+                ck_assert_uint_eq(attni_post_n_tasks(&post, &data), 0);
+            }
         }
     }
 }
@@ -278,6 +420,9 @@ int main(void)
     tcase_add_test(tcase, group_norm_of_neighbours);
     tcase_add_test(tcase, instance_norm);
     tcase_add_test(tcase, batch_norm);
+    tcase_add_test(tcase, batch_norm_in_training);
+    tcase_add_test(tcase, same_in_training);
+    tcase_add_test(tcase, dropout);
     tcase_add_test(tcase, norms_not_finite);
     tcase_add_test(tcase, activations);
     tcase_add_test(tcase, softmax_axes);

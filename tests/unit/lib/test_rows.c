@@ -353,8 +353,8 @@ static void out_of_range(const struct related *r, const char *field, const char 
         attn_plan *plan = NULL;
         struct attn_error error = {0};
         struct results results;
-        ck_assert_int_eq(attn_plan_create(r->made.layer, r->call.inputs, r->call.n, NULL,
-                                          0, &plan, &error),
+        ck_assert_int_eq(attn_plan_create(r->made.layer, NULL, r->call.inputs, r->call.n,
+                                          NULL, 0, &plan, &error),
                          ATTN_OK);
         ck_assert_int_eq(run_plan(plan, ways[w], &results, &error), ATTN_RANGE);
         ck_assert_int_eq(error.status, ATTN_RANGE);

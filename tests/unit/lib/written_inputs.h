@@ -58,8 +58,8 @@ static inline attn_plan *good_plan(const attn_layer *layer, const char *inputs,
     read_written(&written, inputs);
     attn_plan *plan = NULL;
     struct attn_error error = {0};
-    enum attn_status status = attn_plan_create(layer, written.inputs, written.n, outputs,
-                                               n_outputs, &plan, &error);
+    enum attn_status status = attn_plan_create(layer, NULL, written.inputs, written.n,
+                                               outputs, n_outputs, &plan, &error);
     ck_assert_msg(status == ATTN_OK, "%s: %s", inputs, error.message);
     ck_assert_int_eq(error.status, ATTN_OK);
     return plan;
