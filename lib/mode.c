@@ -98,8 +98,8 @@ static enum attn_status fit_cotangents(const attn_plan *plan,
 {
     if (!plan->given[ATTNI_GRAD_OUTPUT] && !plan->given[ATTNI_GRAD_ATTENTION]) {
         return attni_fail(error, ATTN_MISSING, "grad_output",
-                          "input 'grad_output': expected the cotangent of '%s', and "
-                          "missing",
+                          "input 'grad_output': expected the cotangent of '%s', or "
+                          "'grad_attention', and both are missing",
                           plan->layer->spec.output);
     }
     enum attn_status status = fit(plan, ATTNI_GRAD_OUTPUT, "grad_output", &own[0], error);

@@ -4,6 +4,7 @@
  * then read straight from the body. Runs on the worker that holds the request. */
 #include "codec/decode.h"
 #include "codec/input.h"
+#include "codec/mode.h"
 #include "codec/parameters.h"
 #include "codec/scan.h"
 #include "codec/text.h"
@@ -46,21 +47,31 @@ static enum ad_status read_id(struct decoder *d, const json_t *root)
     return d->request->id ? AD_OK : fail_memory(d);
 }
 
-static const struct attn_port *find_output(const struct ad_version *version,
+static const struct attn_port *find_output(const struct ad_request *request,
                                            const char *name)
 {
-    for (size_t i = 0; i < version->n_outputs; i++) {
-        if (strcmp(version->outputs[i].name, name) == 0) {
-            return &version->outputs[i];
+    for (size_t i = 0; i < request->n_output_ports; i++) {
+        if (strcmp(request->output_ports[i].name, name) == 0) {
+            return &request->output_ports[i];
         }
     }
     return NULL;
 }
 
+static enum ad_status fail_output(struct decoder *d, const char *name, size_t index)
+{
+    const struct ad_request *request = d->request;
+    struct ad_text known = {0};
+    ad_text_add_ports(&known, request->output_ports, request->n_output_ports);
+    return ad_fail(d->error, AD_INVALID,
+                   "outputs[%zu]: unknown output '%.128s'%s; model '%.128s' has %s",
+                   index, name, ad_mode_hint(request, false, name),
+                   request->version->model, known.bytes);
+}
+
 static enum ad_status read_output(struct decoder *d, json_t *object, size_t index)
 {
     struct ad_request *request = d->request;
-    const struct ad_version *version = request->version;
     if (!json_is_object(object)) {
         return ad_fail(d->error, AD_INVALID, "outputs[%zu] must be an object, got %s",
                        index, ad_json_kind(object));
@@ -71,13 +82,9 @@ static enum ad_status read_output(struct decoder *d, json_t *object, size_t inde
         return ad_fail(d->error, AD_INVALID, "outputs[%zu].name must be a string, got %s",
                        index, ad_json_kind(value));
     }
-    const struct attn_port *port = find_output(version, name);
+    const struct attn_port *port = find_output(request, name);
     if (!port) {
-        struct ad_text known = {0};
-        ad_text_add_ports(&known, version->outputs, version->n_outputs);
-        return ad_fail(d->error, AD_INVALID,
-                       "outputs[%zu]: unknown output '%.128s'; model '%.128s' has %s",
-                       index, name, version->model, known.bytes);
+        return fail_output(d, name, index);
     }
     for (size_t i = 0; i < request->n_wanted; i++) {
         if (request->wanted[i].name == port->name) {
@@ -91,8 +98,8 @@ static enum ad_status read_output(struct decoder *d, json_t *object, size_t inde
                                    d->error);
 }
 
-/* Absent or empty: the defaults. A name can only come once, so all fit in an array of the version's
- * outputs. */
+/* Absent or empty: the defaults. A name can only come once, so all fit in an array of the outputs
+ * that there are; so do inputs. */
 static enum ad_status read_outputs(struct decoder *d, const json_t *root)
 {
     const json_t *outputs = json_object_get(root, "outputs");
@@ -104,8 +111,8 @@ static enum ad_status read_outputs(struct decoder *d, const json_t *root)
                        ad_json_kind(outputs));
     }
     struct ad_request *request = d->request;
-    request->wanted = ad_arena_array(&request->arena, request->version->n_outputs,
-                                     sizeof *request->wanted);
+    request->wanted =
+        ad_arena_array(&request->arena, request->n_output_ports, sizeof *request->wanted);
     if (!request->wanted) {
         return fail_memory(d);
     }
@@ -178,8 +185,8 @@ static enum ad_status read_inputs(struct decoder *d, const json_t *root)
         return ad_fail(d->error, AD_INVALID, "inputs must be a list, got %s",
                        ad_json_kind(inputs));
     }
-    request->inputs = ad_arena_array(&request->arena, request->version->n_inputs,
-                                     sizeof *request->inputs);
+    request->inputs =
+        ad_arena_array(&request->arena, request->n_input_ports, sizeof *request->inputs);
     if (!request->inputs) {
         return fail_memory(d);
     }
@@ -233,6 +240,9 @@ static enum ad_status decode_json(struct decoder *d)
     }
     if (!status) {
         status = ad_parameters_of_request(request, root, d->error);
+    }
+    if (!status) {
+        status = ad_mode_settle(request, d->error);
     }
     if (!status) {
         status = read_outputs(d, root);

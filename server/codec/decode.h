@@ -5,10 +5,10 @@
 #include "base/error.h"
 #include "sched/request.h"
 
-/* Read request->body (JSON, then binary tensors) against request->version's ports and fill the
- * decoder's fields. Tensors of JSON `data` are parsed straight into the arena; binary ones are views
- * of the body where alignment and type allow. AD_INVALID and AD_UNSUPPORTED name the input, what was
- * expected and what came. Runs on a worker. */
+/* Read request->body (JSON, then binary tensors) against the ports that request->version has in the
+ * mode that the parameters ask for, and fill the decoder's fields. Tensors of JSON `data` are parsed
+ * straight into the arena; binary ones are views of the body where alignment and type allow.
+ * AD_INVALID and AD_UNSUPPORTED name the input, what was expected and what came. Runs on a worker. */
 enum ad_status ad_decode_infer(struct ad_request *request,
                                struct ad_error *error) AD_MUST_CHECK;
 

@@ -7,6 +7,7 @@
 #include "codec/floats.h"
 #include "codec/text.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -192,6 +193,16 @@ static enum ad_status put_output(struct ad_request *request,
     return ok ? AD_OK : ad_fail(error, AD_INTERNAL, "out of memory");
 }
 
+/* A seed that was chosen here, so that the client can have the same draws again. */
+static bool put_seed(const struct ad_request *request, struct ad_buffer *reply)
+{
+    if (!request->mode.training || request->seed_given) {
+        return true;
+    }
+    return ad_buffer_printf(reply, ",\"parameters\":{\"seed\":%" PRIu64 "}",
+                            request->mode.seed);
+}
+
 /* Everything before the first output. */
 static bool put_head(const struct ad_request *request, struct ad_buffer *reply)
 {
@@ -202,7 +213,7 @@ static bool put_head(const struct ad_request *request, struct ad_buffer *reply)
     }
     return ok && put(reply, "\"model_name\":") && put_string(reply, version->model) &&
            put(reply, ",\"model_version\":") && put_string(reply, version->text) &&
-           put(reply, ",\"outputs\":[");
+           put_seed(request, reply) && put(reply, ",\"outputs\":[");
 }
 
 /* The binary tensors, in order, without padding. */

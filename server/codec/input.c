@@ -2,6 +2,7 @@
  *
  * Runs on the worker that decodes the request; keeps no state. */
 #include "codec/input.h"
+#include "codec/mode.h"
 #include "codec/parameters.h"
 #include "codec/text.h"
 
@@ -42,7 +43,7 @@ static const char *port_wants(enum attn_dtype port)
                             : "BOOL";
 }
 
-static enum ad_status read_name(struct ad_input *input, const struct ad_version *version,
+static enum ad_status read_name(struct ad_input *input, const struct ad_request *request,
                                 const json_t *object, size_t index,
                                 struct ad_error *error)
 {
@@ -52,17 +53,18 @@ static enum ad_status read_name(struct ad_input *input, const struct ad_version 
         return ad_fail(error, AD_INVALID, "inputs[%zu].name must be a string, got %s",
                        index, ad_json_kind(value));
     }
-    for (size_t i = 0; i < version->n_inputs; i++) {
-        if (strcmp(version->inputs[i].name, name) == 0) {
-            input->port = &version->inputs[i];
+    for (size_t i = 0; i < request->n_input_ports; i++) {
+        if (strcmp(request->input_ports[i].name, name) == 0) {
+            input->port = &request->input_ports[i];
             return AD_OK;
         }
     }
     struct ad_text known = {0};
-    ad_text_add_ports(&known, version->inputs, version->n_inputs);
+    ad_text_add_ports(&known, request->input_ports, request->n_input_ports);
     return ad_fail(error, AD_INVALID,
-                   "inputs[%zu]: unknown input '%.128s'; model '%.128s' takes %s", index,
-                   name, version->model, known.bytes);
+                   "inputs[%zu]: unknown input '%.128s'%s; model '%.128s' takes %s",
+                   index, name, ad_mode_hint(request, true, name),
+                   request->version->model, known.bytes);
 }
 
 static enum ad_status read_datatype(struct ad_input *input, const json_t *object,
@@ -204,7 +206,7 @@ enum ad_status ad_input_describe(struct ad_input *input, const struct ad_request
         return ad_fail(error, AD_INVALID, "inputs[%zu] must be an object, got %s", index,
                        ad_json_kind(object));
     }
-    enum ad_status status = read_name(input, request->version, object, index, error);
+    enum ad_status status = read_name(input, request, object, index, error);
     if (!status) {
         status = read_datatype(input, object, error);
     }

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What an input's object says, checked against the port that it names. */
+/* What an input's object says, checked against the port that it names: one of the request's. */
 struct ad_input {
     const struct attn_port *port;
     const char *datatype;  /* as on the wire: "FP32" */

@@ -107,9 +107,8 @@ static enum ad_status read_training(const struct site *site, const char *name,
     if (!json_is_boolean(value)) {
         return fail_type(site, name, "a boolean", value);
     }
-    return json_is_true(value)
-               ? fail_unsupported(site, name, "training mode is not offered")
-               : AD_OK;
+    site->request->mode.training = json_is_true(value);
+    return AD_OK;
 }
 
 static enum ad_status read_samples(const struct site *site, const char *name,
@@ -118,14 +117,49 @@ static enum ad_status read_samples(const struct site *site, const char *name,
     if (!json_is_integer(value)) {
         return fail_type(site, name, "an integer", value);
     }
-    return fail_unsupported(site, name, "sampling is not offered");
+    json_int_t samples = json_integer_value(value);
+    if (samples < 1 || samples > ATTN_MAX_DRAWS) {
+        return ad_fail(site->error, AD_INVALID,
+                       "parameter %s must be 1 to %d, got %" JSON_INTEGER_FORMAT, name,
+                       ATTN_MAX_DRAWS, samples);
+    }
+    site->request->mode.n_draws = (size_t)samples;
+    return AD_OK;
 }
 
-/* Without training, which is refused on its own, a seed changes nothing. */
+/* Without training a seed changes nothing. */
 static enum ad_status read_seed(const struct site *site, const char *name,
                                 const json_t *value)
 {
-    return json_is_integer(value) ? AD_OK : fail_type(site, name, "an integer", value);
+    if (!json_is_integer(value)) {
+        return fail_type(site, name, "an integer", value);
+    }
+    if (json_integer_value(value) < 0) {
+        return ad_fail(site->error, AD_INVALID,
+                       "parameter %s must not be negative, got %" JSON_INTEGER_FORMAT,
+                       name, json_integer_value(value));
+    }
+    site->request->mode.seed = (uint64_t)json_integer_value(value);
+    site->request->seed_given = true;
+    return AD_OK;
+}
+
+/* Without gradients it changes nothing. */
+static enum ad_status read_gradient_reduction(const struct site *site, const char *name,
+                                              const json_t *value)
+{
+    static const char expected[] = "\"mean\" or \"sum\"";
+    const char *text = json_string_value(value);
+    if (!text) {
+        return fail_type(site, name, expected, value);
+    }
+    bool mean = strcmp(text, "mean") == 0;
+    if (!mean && strcmp(text, "sum") != 0) {
+        return ad_fail(site->error, AD_INVALID, "parameter %s must be %s, got \"%.100s\"",
+                       name, expected, text);
+    }
+    site->request->mode.reduction = mean ? ATTN_REDUCTION_MEAN : ATTN_REDUCTION_SUM;
+    return AD_OK;
 }
 
 /* 0 and "" mean no sequence. */
@@ -153,6 +187,7 @@ static const struct parameter of_request[] = {
     {"training", read_training},
     {"samples", read_samples},
     {"seed", read_seed},
+    {"gradient_reduction", read_gradient_reduction},
     {"sequence_id", read_sequence},
     {"sequence_fork", read_sequence},
     {"sequence_start", read_sequence_flag},

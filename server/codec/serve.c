@@ -1,4 +1,4 @@
-/* serve.c - a worker's whole job: decode, plan, forward, encode.
+/* serve.c - a worker's whole job: decode, plan, compute, encode.
  *
  * Coordinates and computes nothing itself. Runs on a worker, which holds the request. */
 #include "codec/serve.h"
@@ -10,11 +10,14 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Multiply-adds from which a forward is spread over idle workers: some 300 microseconds
+/* Multiply-adds from which a call is spread over idle workers: some 300 microseconds
  * with AVX-512, more with less. Measured with two workers on a virtual machine, where a
  * wake-up costs its waker 29 microseconds and takes 60: what takes 60 alone took 90 in
  * the median, 150 took 150, 200 took 190, 360 took 280. */
 #define SPREAD_FROM 3e7
+
+/* Gradients take as long as so many forwards, roughly: theirs, and two products for each of its own. */
+#define GRADIENT_COST 3.3
 
 /* What the library says, in the daemon's terms. */
 static enum ad_status fail_attn(struct ad_error *error, enum attn_status status,
@@ -52,8 +55,8 @@ static enum ad_status create_plan(const struct ad_request *request, attn_plan **
     }
     struct attn_error fault = {0};
     enum attn_status status =
-        attn_plan_create(request->version->layer, NULL, request->inputs, request->n_inputs,
-                         names, request->n_wanted, plan, &fault);
+        attn_plan_create(request->version->layer, &request->mode, request->inputs,
+                         request->n_inputs, names, request->n_wanted, plan, &fault);
     return status ? fail_attn(error, status, &fault) : AD_OK;
 }
 
@@ -127,9 +130,9 @@ static double last_axes(const struct attn_tensor *tensor, size_t n)
     return product;
 }
 
-/* Whether a forward takes long enough to be worth other workers' while. Its multiply-adds,
- * roughly: each row of queries meets every parameter once, and every key twice (for its
- * score and for its value). */
+/* Whether a call takes long enough to be worth other workers' while. The multiply-adds of a
+ * forward, roughly: each row of queries meets every parameter once, and every key twice (for
+ * its score and for its value). */
 static bool is_worth_spreading(const struct ad_request *request)
 {
     const attn_layer *layer = request->version->layer;
@@ -145,10 +148,13 @@ static bool is_worth_spreading(const struct ad_request *request)
     double width = last_axes(query, row_axes);
     double n_rows = width > 0 ? last_axes(query, query->rank) / width : 0;
     double n_parameters = (double)attn_layer_bytes(layer) / sizeof(float);
-    return n_rows * (n_parameters + 2 * last_axes(key, row_axes + 1)) >= SPREAD_FROM;
+    double forward = n_rows * (n_parameters + 2 * last_axes(key, row_axes + 1));
+    double n_draws = request->mode.n_draws > 0 ? (double)request->mode.n_draws : 1;
+    double n_forwards = request->mode.gradient ? GRADIENT_COST : n_draws;
+    return forward * n_forwards >= SPREAD_FROM;
 }
 
-static enum ad_status forward(const struct ad_request *request, const attn_plan *plan,
+static enum ad_status compute(const struct ad_request *request, const attn_plan *plan,
                               float *const *floats, struct ad_worker *worker,
                               struct ad_error *error)
 {
@@ -165,7 +171,10 @@ static enum ad_status forward(const struct ad_request *request, const attn_plan 
     if (!memory) {
         return ad_fail(error, AD_INTERNAL, "out of memory");
     }
-    status = attn_forward(plan, floats, memory, spread ? &parallel : NULL, &fault);
+    const struct attn_parallel *spreading = spread ? &parallel : NULL;
+    status = request->mode.gradient
+                 ? attn_backward(plan, floats, memory, spreading, &fault)
+                 : attn_forward(plan, floats, memory, spreading, &fault);
     return status ? fail_attn(error, status, &fault) : AD_OK;
 }
 
@@ -176,7 +185,7 @@ static enum ad_status run_plan(struct ad_request *request, const attn_plan *plan
     float *floats[ATTN_MAX_PORTS];
     enum ad_status status = allocate_outputs(request, plan, outputs, floats, error);
     if (!status) {
-        status = forward(request, plan, floats, worker, error);
+        status = compute(request, plan, floats, worker, error);
     }
     if (!status) {
         status = ad_encode_infer(request, outputs, attn_plan_n_outputs(plan), error);

@@ -1,4 +1,4 @@
-/* serve.h - a worker's whole job: decode, plan, forward, encode. */
+/* serve.h - a worker's whole job: decode, plan, compute, encode. */
 #ifndef AD_CODEC_SERVE_H
 #define AD_CODEC_SERVE_H
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CONTROL_BODY_LIMIT ((uint64_t)64 << 10) /* body of all routes but infer */
+#define CONTROL_BODY_LIMIT ((uint64_t)64 << 10) /* where no worker answers */
 #define FIRST_RESERVE \
     ((uint64_t)256 << 10) /* an announced length costs no more than this */
 

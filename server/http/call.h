@@ -34,7 +34,7 @@ struct ad_call {
     bool retry;            /* refused for now only */
     uint64_t n_discardable; /* bytes that may still be discarded before we hang up */
 
-    /* An infer request. */
+    /* An infer or gradient request. */
     uint64_t number;            /* for the log */
     struct ad_request *request; /* ours until pushed, and again after on_done */
     size_t n_received;          /* bytes of the whole body, for the log */

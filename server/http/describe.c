@@ -46,8 +46,9 @@ static const char *datatype(enum attn_dtype dtype)
 
 void ad_describe_server(struct ad_json *json)
 {
-    static const char *const extensions[] = {"binary_tensor_data", "model_configuration",
-                                             "parameters"};
+    static const char *const extensions[] = {"binary_tensor_data", "gradient",
+                                             "model_configuration", "parameters",
+                                             "training"};
     ad_json_open(json, '{');
     ad_json_string_member(json, "name", "attentiond");
     ad_json_string_member(json, "version", attn_version());

@@ -1,4 +1,4 @@
-/* infer.c - an infer request as HTTP sees it.
+/* infer.c - an infer or gradient request as HTTP sees it.
  *
  * Runs on the connection's I/O thread, but for on_done. Between the suspension and
  * on_done, the call belongs to the worker's side: nothing here may touch it then. */
@@ -26,6 +26,7 @@ enum ad_status ad_infer_begin(struct ad_call *call)
         return ad_fail(&call->error, AD_INTERNAL, "out of memory");
     }
     call->request->version = version;
+    call->request->mode.gradient = call->route->gradient;
     return AD_OK;
 }
 
@@ -134,6 +135,7 @@ void ad_infer_log(const struct ad_call *call, const struct ad_reply *reply)
         ad_log_text("error", message),
     };
     size_t n_fields = sizeof fields / sizeof fields[0];
-    ad_log_write(call->service->log, level_of(reply->status), "infer", fields,
+    ad_log_write(call->service->log, level_of(reply->status),
+                 call->route->gradient ? "gradient" : "infer", fields,
                  reply->status == AD_OK ? n_fields - 1 : n_fields);
 }

@@ -1,5 +1,5 @@
-/* infer.h - an infer request as HTTP sees it: admit, park, hand to the queue, take the
- * answer. */
+/* infer.h - an infer or gradient request as HTTP sees it: admit, park, hand to the queue,
+ * take the answer. */
 #ifndef AD_HTTP_INFER_H
 #define AD_HTTP_INFER_H
 
@@ -19,7 +19,7 @@ enum ad_status ad_infer_submit(struct ad_call *call) AD_MUST_CHECK;
 /* After on_done: the worker's answer. */
 void ad_infer_take_reply(struct ad_call *call, struct ad_reply *reply);
 
-/* One line about an infer call, when its reply is known. */
+/* One line about such a call, when its reply is known. */
 void ad_infer_log(const struct ad_call *call, const struct ad_reply *reply);
 
 #endif

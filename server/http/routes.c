@@ -5,19 +5,21 @@
 #include <string.h>
 
 static const struct ad_route routes[] = {
-    {"v2", ad_handle_server, NULL, false},
-    {"v2/health/live", ad_handle_live, NULL, false},
-    {"v2/health/ready", ad_handle_ready, NULL, false},
-    {"v2/models", ad_handle_models, NULL, false},
-    {"v2/models/{model}", ad_handle_model, NULL, false},
-    {"v2/models/{model}/ready", ad_handle_model_ready, NULL, false},
-    {"v2/models/{model}/config", ad_handle_model_config, NULL, false},
-    {"v2/models/{model}/infer", NULL, NULL, true},
-    {"v2/models/{model}/versions/{version}", ad_handle_model, NULL, false},
-    {"v2/models/{model}/versions/{version}/ready", ad_handle_model_ready, NULL, false},
-    {"v2/models/{model}/versions/{version}/config", ad_handle_model_config, NULL, false},
-    {"v2/models/{model}/versions/{version}/infer", NULL, NULL, true},
-    {"v2/repository/index", NULL, ad_handle_index, false},
+    {"v2", .get = ad_handle_server},
+    {"v2/health/live", .get = ad_handle_live},
+    {"v2/health/ready", .get = ad_handle_ready},
+    {"v2/models", .get = ad_handle_models},
+    {"v2/models/{model}", .get = ad_handle_model},
+    {"v2/models/{model}/ready", .get = ad_handle_model_ready},
+    {"v2/models/{model}/config", .get = ad_handle_model_config},
+    {"v2/models/{model}/infer", .infer = true},
+    {"v2/models/{model}/gradient", .infer = true, .gradient = true},
+    {"v2/models/{model}/versions/{version}", .get = ad_handle_model},
+    {"v2/models/{model}/versions/{version}/ready", .get = ad_handle_model_ready},
+    {"v2/models/{model}/versions/{version}/config", .get = ad_handle_model_config},
+    {"v2/models/{model}/versions/{version}/infer", .infer = true},
+    {"v2/models/{model}/versions/{version}/gradient", .infer = true, .gradient = true},
+    {"v2/repository/index", .post = ad_handle_index},
 };
 
 static bool segment_is(const char *pattern, size_t n, const char *text)

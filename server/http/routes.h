@@ -28,6 +28,7 @@ struct ad_route {
     ad_handler *get;     /* NULL: not GET */
     ad_handler *post;    /* NULL: not POST, unless infer */
     bool infer;          /* POST goes to a worker */
+    bool gradient;       /* infer is true, and gradients are wanted */
 };
 
 /* The route of a path, or NULL; *target receives what its variable segments hold. */

@@ -11,6 +11,7 @@ struct ad_request *ad_request_create(void)
     if (!request) {
         return NULL;
     }
+    request->mode.size = sizeof request->mode;
     ad_buffer_init(&request->body);
     ad_buffer_init(&request->reply);
     ad_arena_init(&request->arena);

@@ -27,6 +27,7 @@ struct ad_wanted_output {
 struct ad_request {
     /* Filled by http before the push. */
     struct ad_version *version; /* a counted reference, released by ad_request_free */
+    struct attn_mode mode;      /* of it `gradient`; the decoder fills the rest */
     struct ad_buffer body;      /* body.data[body.size] == '\0' */
     size_t n_json; /* leading bytes of body that are JSON; the rest is binary tensors */
     uint64_t max_output_bytes; /* limit on the bytes of all outputs */
@@ -38,7 +39,10 @@ struct ad_request {
 
     /* Filled by the decoder; memory is the arena's or the body's. */
     struct ad_arena arena;
-    const char *id; /* NULL: none was given (an empty one counts as none) */
+    const char *id;  /* NULL: none was given (an empty one counts as none) */
+    bool seed_given; /* else the reply says which one training used */
+    const struct attn_port *input_ports, *output_ports; /* in this mode */
+    size_t n_input_ports, n_output_ports;
     struct attn_named_tensor *inputs; /* floats are F32, masks BOOL, indices I32 or I64 */
     size_t n_inputs;
     struct ad_wanted_output *wanted; /* n_wanted 0: all that are not optional */

@@ -1,5 +1,5 @@
 /* fuzz_infer_binary.c - the first two bytes say, little-endian, how many of the others are JSON; the
- * rest are binary tensors. Never our fault, and a reply as long as it says. */
+ * rest are binary tensors. Served on both routes: never our fault, and a reply as long as it says. */
 #include "codec/serve.h"
 #include "unit/codec/fixture.h"
 
@@ -7,18 +7,16 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void serve(struct ad_version *version, bool gradient, const uint8_t *data,
+                  size_t size)
 {
-    if (size < 2) {
-        return 0;
-    }
     size_t n_json = (size_t)(data[0] | data[1] << 8);
     data += 2;
     size -= 2;
     n_json = n_json < size ? n_json : size;
-    struct ad_version *version = fixture_relational();
     struct ad_request *request =
         fixture_request(version, data, n_json, data + n_json, size - n_json);
+    request->mode.gradient = gradient;
     struct ad_worker worker = {.team = {NULL, 0, 1}};
     ad_serve_infer(request, &worker);
     enum ad_status status = request->error.status;
@@ -28,6 +26,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                     "the JSON of the reply is longer than the reply");
     ad_request_free(request);
     ad_scratch_reset(&worker.scratch);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 2) {
+        return 0;
+    }
+    struct ad_version *version = fixture_relational();
+    serve(version, false, data, size);
+    serve(version, true, data, size);
     ad_version_release(version);
     return 0;
 }

@@ -1,4 +1,4 @@
-/* fuzz_infer_json.c - the bytes are the JSON body of an infer request, served by two small models:
+/* fuzz_infer_json.c - the bytes are the JSON body of a request, served by small models on both routes:
  * never our fault, and a reply that is JSON. */
 #include "codec/serve.h"
 #include "unit/codec/fixture.h"
@@ -8,9 +8,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void serve(struct ad_version *version, const uint8_t *data, size_t size)
+static void serve(struct ad_version *version, bool gradient, const uint8_t *data,
+                  size_t size)
 {
     struct ad_request *request = fixture_request(version, data, size, "", 0);
+    request->mode.gradient = gradient;
     struct ad_worker worker = {.team = {NULL, 0, 1}};
     ad_serve_infer(request, &worker);
     enum ad_status status = request->error.status;
@@ -29,11 +31,12 @@ static void serve(struct ad_version *version, const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct ad_version *relations = fixture_relational();
-    struct ad_version *scores = fixture_scores();
-    serve(relations, data, size);
-    serve(scores, data, size);
-    ad_version_release(relations);
-    ad_version_release(scores);
+    struct ad_version *versions[] = {fixture_relational(), fixture_scores(),
+                                     fixture_causal()};
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+        serve(versions[i], false, data, size);
+        serve(versions[i], true, data, size);
+        ad_version_release(versions[i]);
+    }
     return 0;
 }

@@ -3,8 +3,9 @@
 
 Usage: over_http.py DAEMON FOLDER [-v] [NAME_PART]
 
-Each case becomes a model of a scratch repository. One daemon serves them all; every case is sent in
-several forms over a connection that is kept open, refusals included. Standard library only.
+Each case becomes a model of a scratch repository. One daemon serves them all; every case is sent to
+/infer and, where it has backward passes, to /gradient, in several forms over a connection that is kept
+open, refusals included. Standard library only.
 """
 import array
 import http.client
@@ -54,10 +55,7 @@ class Case:
         self.name = self.about["name"]
         self.file = path.with_suffix(".safetensors")
         self.tensors = self.read_tensors(self.file.read_bytes())
-        self.inputs = self.group("inputs.", lambda n: n != "grad_output")
-        self.outputs = self.group(
-            "outputs.", lambda n: not n.endswith(".f64") and not n.startswith(("grad", "state."))
-        )
+        self.call = self.about["call"]
 
     @staticmethod
     def read_tensors(content):
@@ -69,10 +67,6 @@ class Case:
             for name, t in header.items()
         }
 
-    def group(self, prefix, wanted):
-        names = (n.removeprefix(prefix) for n in sorted(self.tensors) if n.startswith(prefix))
-        return {n: self.tensors[prefix + n] for n in names if wanted(n)}
-
     def config(self):
         layer = {"kind": PRESETS[self.about["layer"], self.about["module"]], **self.about["options"]}
         if "input_shape" in self.about:
@@ -82,31 +76,62 @@ class Case:
             config["weights"] = {"file": "model.safetensors", "prefix": "weights."}
         return config
 
-    def has_forward(self):
-        """False where the case says nothing about a forward pass."""
-        call = self.about["call"]
-        refused_backward = self.about["expect"] == "error" and call.get("backward_calls")
-        return not call.get("training") and (self.about.get("serves") or not refused_backward)
-
-    def is_served(self):
-        if self.name == "relational-negative-index":
-            return False
-        if self.about.get("serves") or self.name == "causal-err-batchnorm-one-sample":
-            return True
-        return self.about["expect"] == "ok" or self.is_shorter_input()
+    def requests(self):
+        """What is asked of it; a case refused in its backward pass says nothing about a forward one."""
+        backward = self.call.get("backward_calls", 0) > 0
+        if self.about["expect"] == "ok" or self.about.get("serves") or not backward:
+            yield Request(self, "infer")
+        if backward:
+            yield Request(self, "gradient")
 
     def is_shorter_input(self):
         options = self.about["options"]
         if self.about["layer"] != "causal" or options.get("normalisation"):
             return False
-        shape, (length, *width) = self.inputs["input"].shape, options["output_shape"]
+        shape, (length, *width) = self.tensors["inputs.input"].shape, options["output_shape"]
         return len(shape) == 3 and shape[1] < length and shape[2:] == width
 
+
+class Request:
+    """A case on one route: what goes in, and what has to come out."""
+
+    def __init__(self, case, route):
+        self.case, self.name, self.route = case, "%s %s" % (case.name, route), route
+        gradient = route == "gradient"
+        self.inputs = self.group("inputs.", lambda n: gradient or n != "grad_output")
+        self.outputs = self.group("outputs.", self.is_wanted)
+        self.parameters = {}
+        if case.call.get("training"):
+            self.parameters["training"] = True
+        if gradient and case.about.get("gradient_reduction"):
+            self.parameters["gradient_reduction"] = case.about["gradient_reduction"]
+
+    def group(self, prefix, wanted):
+        tensors = self.case.tensors
+        names = (n.removeprefix(prefix) for n in sorted(tensors) if n.startswith(prefix))
+        return {n: tensors[prefix + n] for n in names if wanted(n)}
+
+    def is_wanted(self, output):
+        """The original adds up the gradients of parameters over its backward passes; here each is new."""
+        if output.endswith(".f64"):
+            return False
+        if self.route == "infer":
+            return not output.startswith("grad")
+        return self.case.call["backward_calls"] == 1 or not output.startswith("grad.")
+
+    def is_served(self):
+        about, name = self.case.about, self.case.name
+        if name == "relational-negative-index":
+            return False
+        if name in ("causal-err-batchnorm-one-sample", "causal-err-back-after-eval-dropout"):
+            return True
+        return about["expect"] == "ok" or about.get("serves") or self.case.is_shorter_input()
+
     def expected(self, output):
-        return self.tensors.get("outputs.%s.f64" % output, self.outputs[output])
+        return self.case.tensors.get("outputs.%s.f64" % output, self.outputs[output])
 
     def tolerance(self, output):
-        given = self.about["tolerance"].get(output, {})
+        given = self.case.about["tolerance"].get(output, {})
         return given.get("atol", 1e-6), given.get("rtol", 1e-4)
 
 
@@ -163,10 +188,15 @@ def is_binary(form, index):
     return form == "binary" or (form == "mixed" and index % 2 == 1)
 
 
-def build_request(case, form, parameters):
-    """The body of the case in this form, and its headers."""
+def is_binary_output(request, form, index):
+    """The second output, if there is one, says for itself how it wants to go."""
+    return form == "binary" or (form == "mixed" and (index % 2 == 0 or not request.outputs))
+
+
+def build_body(request, form, parameters):
+    """The request in this form, and its headers."""
     entries, blobs = [], []
-    for index, (name, tensor) in enumerate(case.inputs.items()):
+    for index, (name, tensor) in enumerate(request.inputs.items()):
         entry = {"name": name, "datatype": WIRE_TYPES[tensor.dtype], "shape": tensor.shape}
         if is_binary(form, index) or (form == "mixed" and not tensor.finite()):
             entry["parameters"] = {"binary_data_size": len(tensor.data)}
@@ -174,24 +204,18 @@ def build_request(case, form, parameters):
         else:
             entry["data"] = tensor.values()
         entries.append(entry)
-    request = {"id": "%s %s" % (case.name, form), "inputs": entries}
-    parameters = dict(parameters)
-    if form == "mixed":  # the second output, if there is one, says for itself how it wants to go
-        parameters["binary_data_output"] = True
-        request["outputs"] = [
-            {"name": n, "parameters": {"binary_data": False}} if i % 2 else {"name": n}
-            for i, n in enumerate(case.outputs)
-        ]
-    else:
-        parameters["binary_data_output"] = form == "binary"
-        request["outputs"] = [{"name": n} for n in case.outputs]
-    request["parameters"] = parameters
-    text = json.dumps(request).encode()
+    parameters = {**request.parameters, **parameters, "binary_data_output": form != "JSON"}
+    outputs = [{"name": name} for name in request.outputs]
+    if form == "mixed":
+        for output in outputs[1::2]:
+            output["parameters"] = {"binary_data": False}
+    body = {"id": "%s %s" % (request.name, form), "inputs": entries, "outputs": outputs}
+    text = json.dumps({**body, "parameters": parameters}).encode()
     headers = {"Inference-Header-Content-Length": str(len(text))} if blobs else {}
     return text + b"".join(blobs), headers
 
 
-def read_reply(headers, body, form, literal):
+def read_reply(request, headers, body, form, literal):
     """The head of a reply and its outputs as lists of floats."""
     n_json = int(headers.get("Inference-Header-Content-Length", len(body)))
     text, rest = body[:n_json].decode(), body[n_json:]
@@ -205,8 +229,7 @@ def read_reply(headers, body, form, literal):
         size = output.get("parameters", {}).get("binary_data_size")
         if output["datatype"] != "FP32":
             raise Wrong("%s has datatype %s" % (name, output["datatype"]))
-        wanted = form == "binary" or (form == "mixed" and index % 2 == 0)
-        if (size is not None) != wanted:
+        if (size is not None) != is_binary_output(request, form, index):
             raise Wrong("%s is %sbinary" % (name, "not " if size is None else ""))
         if size is None:
             outputs[name] = output["shape"], output["data"]
@@ -226,14 +249,14 @@ def agree(got, expected, atol, rtol):
     return abs(got - expected) <= atol + rtol * abs(expected)
 
 
-def check_output(case, name, shape, values):
-    expected = case.expected(name)
+def check_output(request, name, shape, values):
+    expected = request.expected(name)
     if shape != expected.shape:
         raise Wrong("%s has shape %s, expected %s" % (name, shape, expected.shape))
     wanted = expected.values()
     if len(values) != len(wanted):
         raise Wrong("%s has %d values, expected %d" % (name, len(values), len(wanted)))
-    atol, rtol = case.tolerance(name)
+    atol, rtol = request.tolerance(name)
     for index, (got, want) in enumerate(zip(values, wanted)):
         if not agree(got, want, atol, rtol):
             raise Wrong("%s[%d] is %r, expected %r" % (name, index, got, want))
@@ -248,40 +271,51 @@ def check_error(headers, body):
     return text
 
 
-def check_refused(daemon, case, status, headers, body):
+def check_refused(daemon, request, status, headers, body):
     """The request is at fault (4xx), or the model could not be built (then it is not ready either)."""
-    ready = daemon.request("GET", "/v2/models/%s/ready" % case.name)[0]
+    ready = daemon.request("GET", "/v2/models/%s/ready" % request.case.name)[0]
     if status not in ((400, 422) if ready == 200 else (503,)):
         raise Wrong("status %d for a case that must be refused: %r" % (status, body[:200]))
     return check_error(headers, body)
 
 
-def check_case(daemon, case, form, nonfinite=None):
+def check_head(request, form, head):
+    echoed = head.get("id"), head.get("model_name"), head.get("model_version")
+    if echoed != ("%s %s" % (request.name, form), request.case.name, "1"):
+        raise Wrong("id, model_name, model_version are %r" % (echoed,))
+    seed = head.get("parameters", {}).get("seed")
+    if not request.parameters.get("training"):
+        if "parameters" in head:
+            raise Wrong("parameters %r" % (head["parameters"],))
+    elif type(seed) is not int or not 0 <= seed < 2**53:
+        raise Wrong("the seed of the draws is %r" % (seed,))
+
+
+def check_case(daemon, request, form, nonfinite=None):
     parameters = {"nonfinite": nonfinite} if nonfinite else {}
-    request, headers = build_request(case, form, parameters)
-    status, headers, body = daemon.request("POST", "/v2/models/%s/infer" % case.name, request, headers)
-    if not case.is_served():
-        return check_refused(daemon, case, status, headers, body)
+    body, headers = build_body(request, form, parameters)
+    path = "/v2/models/%s/%s" % (request.case.name, request.route)
+    status, headers, body = daemon.request("POST", path, body, headers)
+    if not request.is_served():
+        return check_refused(daemon, request, status, headers, body)
     refusal = None
-    if form == "JSON" and not all(t.finite() for t in case.inputs.values()):
+    if form == "JSON" and not all(t.finite() for t in request.inputs.values()):
         refusal = 400
-    elif not nonfinite and form != "binary":
-        as_json = [n for i, n in enumerate(case.outputs) if form == "JSON" or i % 2]
-        refusal = 422 if not all(case.expected(n).finite() for n in as_json) else None
+    elif not nonfinite:
+        as_json = [n for i, n in enumerate(request.outputs) if not is_binary_output(request, form, i)]
+        refusal = 422 if not all(request.expected(n).finite() for n in as_json) else None
     if refusal:
         if status != refusal:
             raise Wrong("status %d for NaN or infinity in JSON, expected %d" % (status, refusal))
         return check_error(headers, body)
     if status != 200:
         raise Wrong("status %d: %s" % (status, body[:300].decode("utf-8", "replace")))
-    head, outputs = read_reply(headers, body, form, nonfinite == "literal")
-    echoed = head.get("id"), head.get("model_name"), head.get("model_version")
-    if echoed != ("%s %s" % (case.name, form), case.name, "1"):
-        raise Wrong("id, model_name, model_version are %r" % (echoed,))
-    if case.outputs and list(outputs) != list(case.outputs):
-        raise Wrong("outputs %s, expected %s" % (list(outputs), list(case.outputs)))
-    for name in case.outputs:
-        check_output(case, name, *outputs[name])
+    head, outputs = read_reply(request, headers, body, form, nonfinite == "literal")
+    check_head(request, form, head)
+    if request.outputs and list(outputs) != list(request.outputs):
+        raise Wrong("outputs %s, expected %s" % (list(outputs), list(request.outputs)))
+    for name in request.outputs:
+        check_output(request, name, *outputs[name])
     return outputs
 
 
@@ -309,22 +343,22 @@ class Tally:
         return result
 
 
-def run_case(daemon, case, tally):
+def run_request(daemon, request, tally):
     results = {}
     for form in FORMS:
-        what = "%s (%s)" % (case.name, form)
-        results[form] = tally.run(what, check_case, daemon, case, form)
+        what = "%s (%s)" % (request.name, form)
+        results[form] = tally.run(what, check_case, daemon, request, form)
         if results[form] is None:
             daemon.connection.close()
     if isinstance(results["JSON"], dict) and isinstance(results["binary"], dict):
         if not same_values(results["JSON"], results["binary"]):
             tally.failed += 1
-            print("%s: JSON and binary give different floats" % case.name)
-    if case.is_served() and all(t.finite() for t in case.inputs.values()):
-        if not all(case.expected(n).finite() for n in case.outputs):
+            print("%s: JSON and binary give different floats" % request.name)
+    if request.is_served() and all(t.finite() for t in request.inputs.values()):
+        if not all(request.expected(n).finite() for n in request.outputs):
             for nonfinite in ("literal", "null"):
-                what = "%s (JSON, nonfinite %s)" % (case.name, nonfinite)
-                tally.run(what, check_case, daemon, case, "JSON", nonfinite)
+                what = "%s (JSON, nonfinite %s)" % (request.name, nonfinite)
+                tally.run(what, check_case, daemon, request, "JSON", nonfinite)
 
 
 def build_repository(root, cases):
@@ -340,7 +374,7 @@ def main(arguments):
     program, folder, *name_part = [a for a in arguments if a != "-v"]
     paths = sorted(pathlib.Path(folder).glob("*.json"))
     wanted = (path for path in paths if "".join(name_part) in path.stem)
-    cases = [case for case in map(Case, wanted) if case.has_forward()]
+    cases = [Case(path) for path in wanted]
     tally = Tally(verbose)
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="golden-"))
     build_repository(scratch / "models", cases)
@@ -349,7 +383,8 @@ def main(arguments):
         try:
             daemon.wait_until_live()
             for case in cases:
-                run_case(daemon, case, tally)
+                for request in case.requests():
+                    run_request(daemon, request, tally)
         except Wrong as error:
             tally.failed += 1
             print(error)

@@ -244,20 +244,36 @@ expect_error() { # NAME STATUS TEXTS
     fi
 }
 
-# An infer request with this JSON body.
+# An infer or gradient request with this JSON body.
 infer() { # MODEL BODY [CURL-ARGUMENTS...]
     local model=$1 body=$2
     shift 2
     ask POST "/v2/models/$model/infer" --data-binary "$body" "$@"
 }
 
-# An infer request whose JSON is followed by the bytes of files.
-infer_binary() { # MODEL JSON FILES...
-    local model=$1 json=$2
+gradient() { # MODEL BODY
+    ask POST "/v2/models/$1/gradient" --data-binary "$2"
+}
+
+# A request whose JSON is followed by the bytes of files.
+ask_binary() { # PATH JSON FILES...
+    local path=$1 json=$2
     shift 2
     printf '%s' "$json" | cat - "$@" >"$scratch/request"
-    ask POST "/v2/models/$model/infer" --data-binary "@$scratch/request" \
-        -H "Inference-Header-Content-Length: ${#json}"
+    ask POST "$path" --data-binary "@$scratch/request" -H "Inference-Header-Content-Length: ${#json}"
+}
+
+infer_binary() { # MODEL JSON FILES...
+    ask_binary "/v2/models/$1/infer" "${@:2}"
+}
+
+gradient_binary() { # MODEL JSON FILES...
+    ask_binary "/v2/models/$1/gradient" "${@:2}"
+}
+
+# The bytes of the last answer behind its JSON, in $scratch/bytes.
+reply_bytes() {
+    tail -c "+$(($(header Inference-Header-Content-Length) + 1))" "$scratch/body" >"$scratch/bytes"
 }
 
 # The JSON of a request from its tensors, between commas, and other members.

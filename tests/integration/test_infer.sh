@@ -105,11 +105,6 @@ pack FP32 1 2 3 4 3 4 5 6 >"$scratch/value"
 pack FP32 2 3 4 5 >"$scratch/expected"
 all_binary=$b_query,$b_key,$b_value
 
-# The bytes of the answer, behind its JSON.
-reply_bytes() {
-    tail -c "+$(($(header Inference-Header-Content-Length) + 1))" "$scratch/body" >"$scratch/bytes"
-}
-
 infer_binary mha "$(request "$all_binary")" "$scratch"/{query,key,value}
 expect_json "bytes in, JSON out" 'close(output("out"), [2, 3, 4, 5])'
 infer_binary mha "$(request "$all_binary" '"parameters":{"binary_data_output":true}')" "$scratch"/{query,key,value}

@@ -48,7 +48,7 @@ int main(void)
     size_t n_scratch = 0;
     if (attn_spec_preset(&spec, "routing_score", NULL, 0, &error) ||
         attn_layer_create(&spec, NULL, &layer, &error) ||
-        attn_plan_create(layer, inputs, 2, NULL, 0, &plan, &error) ||
+        attn_plan_create(layer, NULL, inputs, 2, NULL, 0, &plan, &error) ||
         attn_plan_scratch(plan, 1, &n_scratch)) {
         puts(error.message);
         return 1;

@@ -10,7 +10,8 @@ for path in /v2 /v2/; do
     expect_status "GET $path" 200
     equal "GET $path: type" application/json "$(header Content-Type)"
     expect_json "GET $path: says what it is" \
-        'j["name"] == "attentiond" and j["version"] and "binary_tensor_data" in j["extensions"]'
+        'j["name"] == "attentiond" and j["version"] and
+         {"binary_tensor_data", "gradient", "training"} <= set(j["extensions"])'
 done
 ask GET /v2/health/live
 expect_status "GET /v2/health/live" 200
@@ -108,6 +109,7 @@ done <<END
 404 /v2/models/mha/versions/99999999999999999999999999
 404 /v2/models/mha/versions/1/nothing
 404 /v2/models/mha/nothing
+404 /v2/models/mha/gradient/
 404 /v2/models/MHA
 400 /v2/models/%2e%2e
 400 /v2/models/%2e%2e%2fmodels
@@ -148,6 +150,8 @@ PATCH /v2/models/mha/ready GET,HEAD
 DELETE /v2/models/mha/config GET,HEAD
 POST /v2/models/mha/versions/1 GET,HEAD
 GET /v2/models/mha/infer POST
+GET /v2/models/mha/gradient POST
+DELETE /v2/models/mha/versions/1/gradient POST
 PUT /v2/models/mha/infer POST
 DELETE /v2/models/mha/versions/1/infer POST
 OPTIONS /v2/models/mha/infer POST

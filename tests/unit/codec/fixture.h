@@ -1,4 +1,4 @@
-/* fixture.h - two small models and requests to them, for the tests of the codec. */
+/* fixture.h - three small models and requests to them, for the tests of the codec. */
 #ifndef TESTS_UNIT_CODEC_FIXTURE_H
 #define TESTS_UNIT_CODEC_FIXTURE_H
 
@@ -65,6 +65,40 @@ static inline struct ad_version *fixture_relational(void)
     struct ad_version *version =
         fixture_version("relations", "relational_mha", options,
                         sizeof options / sizeof *options, weights);
+    attn_weights_free(weights);
+    return version;
+}
+
+/* causal_mha: one head, positions 0 and 1, 2 wide, without a mask; queries, keys and values are the
+ * input. BatchNorm follows, whose statistics are 0 and 1 and move half the way. */
+static inline struct ad_version *fixture_causal(void)
+{
+    static const char header[] = "{\"input_linear.weights\":{\"dtype\":\"F32\",\"shape\":"
+                                 "[2,6],\"data_offsets\":[0,48]}}";
+    static const float values[12] = {1, 0, 1, 0, 1, 0, 0, 1, 0, 1, 0, 1};
+    unsigned char file[8 + sizeof header - 1 + sizeof values] = {sizeof header - 1};
+    memcpy(file + 8, header, sizeof header - 1);
+    memcpy(file + 8 + sizeof header - 1, values, sizeof values);
+    const struct attn_option patience = attn_real("patience", 0.5);
+    const struct attn_option options[] = {
+        {.name = "output_shape",
+         .type = ATTN_OPTION_INTS,
+         .n_integers = 2,
+         .integers = {2, 2}},
+        attn_bool("use_mask", false),
+        {.name = "normalisation",
+         .type = ATTN_OPTION_MODULE,
+         .module = "BatchNorm",
+         .options = &patience,
+         .n_options = 1},
+    };
+    attn_weights *weights = NULL;
+    struct attn_error error = {0};
+    if (attn_weights_parse(file, sizeof file, &weights, &error) != ATTN_OK) {
+        fixture_require(false, error.message);
+    }
+    struct ad_version *version = fixture_version(
+        "tokens", "causal_mha", options, sizeof options / sizeof *options, weights);
     attn_weights_free(weights);
     return version;
 }

@@ -73,6 +73,32 @@ START_TEST(test_id)
 }
 END_TEST
 
+/* A seed that the client gave it knows already, and without training there is none. */
+START_TEST(test_seed)
+{
+    static const struct {
+        bool training, given;
+        const char *expected;
+    } cases[] = {
+        {false, false, "\"model_version\":\"7\",\"outputs\""},
+        {false, true, "\"model_version\":\"7\",\"outputs\""},
+        {true, true, "\"model_version\":\"7\",\"outputs\""},
+        {true, false,
+         "\"model_version\":\"7\",\"parameters\":{\"seed\":4503599627370495},"
+         "\"outputs\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        request->mode.training = cases[i].training;
+        request->seed_given = cases[i].given;
+        request->mode.seed = 4503599627370495u;
+        request->reply.size = 0;
+        ck_assert_int_eq(encode(0, NULL), AD_OK);
+        ck_assert_msg(strstr(request->reply.data, cases[i].expected) != NULL, "%s",
+                      request->reply.data);
+    }
+}
+END_TEST
+
 START_TEST(test_binary)
 {
     static const float first[2] = {1, NAN}, second[1] = {3}, third[1] = {-INFINITY};
@@ -184,6 +210,7 @@ int main(void)
     tcase_add_test(tcase, test_json);
     tcase_add_test(tcase, test_scalar_and_empty);
     tcase_add_test(tcase, test_id);
+    tcase_add_test(tcase, test_seed);
     tcase_add_test(tcase, test_binary);
     tcase_add_test(tcase, test_binary_default);
     tcase_add_test(tcase, test_empty_binary);

@@ -88,7 +88,7 @@ void free(void *memory)
 
 #endif
 
-static const char json[] =
+static const char inference[] =
     "{\"id\":\"memory\",\"inputs\":["
     "{\"name\":\"queries\",\"datatype\":\"FP32\",\"shape\":[1,1,2,2],\"data\":[1,2,3,4]},"
     "{\"name\":\"keys\",\"datatype\":\"FP64\",\"shape\":[1,1,2,2],"
@@ -98,12 +98,23 @@ static const char json[] =
     "\"outputs\":[{\"name\":\"output\"},"
     "{\"name\":\"attention\",\"parameters\":{\"binary_data\":true}}]}";
 
+static const char gradients[] =
+    "{\"parameters\":{\"training\":true},\"inputs\":["
+    "{\"name\":\"queries\",\"datatype\":\"FP32\",\"shape\":[1,1,2,2],\"data\":[1,2,3,4]},"
+    "{\"name\":\"keys\",\"datatype\":\"FP64\",\"shape\":[1,1,2,2],"
+    "\"parameters\":{\"binary_data_size\":32}},"
+    "{\"name\":\"values\",\"datatype\":\"FP32\",\"shape\":[1,1,2,1],\"data\":[5,0.25]},"
+    "{\"name\":\"grad_output\",\"datatype\":\"FP32\",\"shape\":[1,1,3],"
+    "\"data\":[1,2,3]}]}";
+
 /* Serve with the n-th allocation failing; true when all went well. */
-static bool serve(struct ad_version *version, size_t n)
+static bool serve(struct ad_version *version, bool gradient, size_t n)
 {
     static const double keys[4] = {1, 2, 3, 4};
+    const char *json = gradient ? gradients : inference;
     struct ad_request *request =
-        fixture_request(version, json, sizeof json - 1, keys, sizeof keys);
+        fixture_request(version, json, strlen(json), keys, sizeof keys);
+    request->mode.gradient = gradient;
     struct ad_worker worker = {.team = {NULL, 0, 1}};
     n_until_failure = n;
     ad_serve_infer(request, &worker);
@@ -120,16 +131,16 @@ static bool serve(struct ad_version *version, size_t n)
     return status == AD_OK;
 }
 
-START_TEST(test_every_allocation)
+static void fail_each(bool gradient)
 {
     struct ad_version *version = fixture_relational();
-    ck_assert(serve(version, 0));
+    ck_assert(serve(version, gradient, 0));
 #ifndef SANITIZED
     size_t n = 0;
     bool served = false;
     while (!served && n < 1000) {
         size_t before = n_allocated - n_freed;
-        served = serve(version, ++n);
+        served = serve(version, gradient, ++n);
         ck_assert_msg(n_allocated - n_freed == before, "allocation %zu: a leak", n);
     }
     ck_assert_uint_gt(n, 10);
@@ -137,13 +148,25 @@ START_TEST(test_every_allocation)
 #endif
     ad_version_release(version);
 }
+
+START_TEST(test_inference)
+{
+    fail_each(false);
+}
+END_TEST
+
+START_TEST(test_gradients)
+{
+    fail_each(true);
+}
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("memory");
     TCase *tcase = tcase_create("memory");
-    tcase_add_test(tcase, test_every_allocation);
+    tcase_add_test(tcase, test_inference);
+    tcase_add_test(tcase, test_gradients);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

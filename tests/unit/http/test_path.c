@@ -112,6 +112,8 @@ static const struct {
     {"/v2/models/ready/ready", "v2/models/{model}/ready", "ready", NULL, "GET, HEAD"},
     {"/v2/models/m/config", "v2/models/{model}/config", "m", NULL, "GET, HEAD"},
     {"/v2/models/m/infer", "v2/models/{model}/infer", "m", NULL, "POST"},
+    {"/v2/models/m/gradient", "v2/models/{model}/gradient", "m", NULL, "POST"},
+    {"/v2/models/m/gradients", NULL, NULL, NULL, NULL},
     {"/v2/models/m/versions/3", "v2/models/{model}/versions/{version}", "m", "3",
      "GET, HEAD"},
     {"/v2/models/m/versions/3/ready", "v2/models/{model}/versions/{version}/ready", "m",
@@ -120,6 +122,8 @@ static const struct {
      "3", "GET, HEAD"},
     {"/v2/models/m/versions/3/infer", "v2/models/{model}/versions/{version}/infer", "m",
      "3", "POST"},
+    {"/v2/models/m/versions/3/gradient", "v2/models/{model}/versions/{version}/gradient",
+     "m", "3", "POST"},
     {"/v2/repository/index", "v2/repository/index", NULL, NULL, "POST"},
     {"/v1", NULL, NULL, NULL, NULL},
     {"/v2/x", NULL, NULL, NULL, NULL},
@@ -149,6 +153,9 @@ START_TEST(route)
     check_text(target.model, routed[_i].model);
     check_text(target.version, routed[_i].version);
     check_text(found ? ad_route_allow(found) : NULL, routed[_i].allow);
+    ck_assert_int_eq(found && found->gradient,
+                     strstr(routed[_i].raw, "gradient") && found);
+    ck_assert(!found || found->infer || !found->gradient);
 }
 END_TEST
 

@@ -130,6 +130,36 @@ static void check_each_alone(const struct problem *p)
     outcome_free(&all);
 }
 
+/* Weights kept as bf16: they, and what they are multiplied by, are wrong by 2^-8 of themselves at most,
+ * and errors of that size add up over a few products in turn. */
+START_TEST(bf16_weights)
+{
+    static const enum preset kinds[] = {ROUTING_MHA_PROJ, SPEECH_MHA, CAUSAL_MHA,
+                                        RELATIONAL_MHA};
+    for (size_t k = 0; k < 6; k++) {
+        struct problem p = {.dice = {7000 + 8 * k + (size_t)_i}};
+        struct sizes s = small_sizes(&p.dice);
+        s.width = s.value_width = k % 2 ? 16 : 3;
+        p.spec = random_spec(kinds[_i], &p.dice, &s);
+        p.spec.weights_dtype = ATTN_STORE_BF16;
+        problem_make(&p);
+        random_call(&p.call, &p.spec, &s, &p.dice);
+        problem_pose(&p, 3);
+        whole_backward(&p.whole);
+        struct outcome outcome =
+            run_mode(p.made.layer, &p.mode, &p.call, NULL, 0, INLINE);
+        for (size_t i = 0; i < outcome.n; i++) {
+            const struct leaf *leaf = leaf_of(&p, outcome.names[i]);
+            check_close(outcome.names[i], outcome.values[i], leaf->slope, leaf->n, 1,
+                        2e-2, 1);
+        }
+        check_ways(p.made.layer, &p.mode, &p.call, NULL, 0, &outcome);
+        outcome_free(&outcome);
+        problem_free(&p);
+    }
+}
+END_TEST
+
 /* What a forward gives comes with a plan of gradients too. */
 static void check_forward(struct problem *p)
 {
@@ -231,6 +261,7 @@ int main(void)
     tcase_add_loop_test(tcase, around_vectors, 0, N_PRESETS);
     tcase_add_loop_test(tcase, long_causal, 0, 4);
     tcase_add_loop_test(tcase, reductions, 0, N_PRESETS);
+    tcase_add_loop_test(tcase, bf16_weights, 0, 4);
     tcase_add_loop_test(tcase, chosen_outputs, 0, N_PRESETS);
     tcase_add_loop_test(tcase, samples_alone, ROUTING_MHA, N_PRESETS);
     suite_add_tcase(suite, tcase);

@@ -221,7 +221,7 @@ static inline void attention_back(struct whole *w, const double *d,
 static inline void whole_backward(struct whole *w)
 {
     struct oracle *o = &w->o;
-    struct oracle_slopes slopes = {NULL};
+    struct oracle_slopes slopes = {.query = NULL};
     whole_forward(w);
     for (size_t i = 0; i < w->n_leaves; i++) {
         memset(w->leaves[i].slope, 0, w->leaves[i].n * sizeof(double));
