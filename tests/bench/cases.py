@@ -13,7 +13,8 @@ def read():
         words = line.split()
         if not words or words[0].startswith("#"):
             continue
-        c = SimpleNamespace(id=words[0], layer=words[1], mode=words[7], mask=words[8], what=words[9])
+        c = SimpleNamespace(id=words[0], layer=words[1], mode=words[7], mask=words[8], what=words[9],
+                            gradients=words[10])
         c.B, c.Q, c.K, c.D, c.H = (int(word) for word in words[2:7])
         c.relational = c.layer == "relational_mha"
         c.bias = c.layer not in ("routing_mha_proj", "relational_mha")

@@ -5,7 +5,9 @@
  * reads ids of cases from standard input, a line each, writes one JSON object a measurement, and
  * "end" after each line, so that a script can take turns with other programs: figures that are
  * compared are measured side by side. Lines that are no case: "machine" asks for the multiply-add
- * limit, "memory ID" for one forward's memory; that one needs a process of its own. */
+ * limit, "gradient ID" for all gradients of a case beside its forward, "scratch ID LENGTH" for what
+ * both need at another length, "memory ID" and "memory gradient ID" for the memory that one run
+ * takes; those two need a process of their own. */
 #include "bench/machine.h"
 #include "bench/ours.h"
 #include "bench/timing.h"
@@ -24,9 +26,9 @@ struct bench {
     struct pool *pool;
 };
 
-/* A forward of either kind, for time_it. */
+/* A forward of either kind, and gradients, for time_it. */
 struct forward {
-    struct ours *ours;
+    struct ours *ours, *gradients;
     struct yardstick *yardstick;
     float *out;
 };
@@ -41,6 +43,12 @@ static void run_yardstick(void *argument)
 {
     struct forward *forward = argument;
     yardstick_run(forward->yardstick, forward->out);
+}
+
+static void run_gradients(void *argument)
+{
+    struct forward *forward = argument;
+    ours_run_gradients(forward->gradients);
 }
 
 /* Largest difference, as a share of the largest expected number; NaN counts as the worst. */
@@ -78,13 +86,22 @@ static void print_error(double error)
     }
 }
 
+/* How ours spreads its work: NULL on one thread. */
+static const struct attn_parallel *parallel_of(const struct bench *bench)
+{
+    return bench->n_workers > 1 ? pool_parallel(bench->pool) : NULL;
+}
+
+static size_t result_size(const struct bench_case *c)
+{
+    return c->n_batch * c->n_queries * c->width;
+}
+
 static void measure_ours(const struct bench *bench, const struct problem *problem,
                          enum attn_store weights_dtype, struct forward *forward,
                          const float *expected, size_t n)
 {
-    const struct attn_parallel *parallel =
-        bench->n_workers > 1 ? pool_parallel(bench->pool) : NULL;
-    forward->ours = ours_create(problem, weights_dtype, parallel);
+    forward->ours = ours_create(problem, weights_dtype, parallel_of(bench));
     ours_take_scratch(forward->ours, true);
     struct timing timing = time_it(bench->seconds, run_ours, forward);
     double error = difference(forward->out, expected, n);
@@ -109,7 +126,7 @@ static void measure_ours(const struct bench *bench, const struct problem *proble
 static void measure(const struct bench *bench, const struct bench_case *c)
 {
     struct problem *problem = problem_create(c);
-    size_t n = c->n_batch * c->n_queries * c->width;
+    size_t n = result_size(c);
     float *expected = bench_memory(n * sizeof *expected);
     struct forward forward = {
         .yardstick = yardstick_create(problem, bench->pool, bench->n_workers),
@@ -132,6 +149,58 @@ static void measure(const struct bench *bench, const struct bench_case *c)
         attn_free(forward.out);
     }
     attn_free(expected);
+    problem_free(problem);
+}
+
+/* ---- gradients ----------------------------------------------------------------------------- */
+
+/* The forward beside them takes turns with them, whatever was measured before. */
+static void measure_gradients(const struct bench *bench, const struct bench_case *c)
+{
+    if (!bench->ours) {
+        return;
+    }
+    struct problem *problem = problem_create(c);
+    struct forward forward = {
+        .ours = ours_create(problem, ATTN_STORE_F32, parallel_of(bench)),
+        .gradients = ours_create_gradients(problem, parallel_of(bench)),
+        .out = bench_memory(result_size(c) * sizeof(float))};
+    struct timing timings[2];
+    ours_take_scratch(forward.ours, true);
+    ours_take_scratch(forward.gradients, true);
+    time_both(bench->seconds, (void (*const[2])(void *)){run_ours, run_gradients},
+              &forward, timings);
+    char id[sizeof c->id + 16];
+    snprintf(id, sizeof id, "gradient %s", c->id);
+    print_start(bench, id, "ours-forward", attn_kernels_name());
+    print_timing(&timings[0]);
+    printf("}\n");
+    print_start(bench, id, "ours", attn_kernels_name());
+    print_timing(&timings[1]);
+    print_error(ours_gradients_error(forward.gradients));
+    printf(", \"limit\": %.6g}\n", machine_flops(bench->pool, bench->n_workers,
+                                                 timings[1].min_us, bench->seconds));
+    ours_free(forward.ours);
+    ours_free(forward.gradients);
+    attn_free(forward.out);
+    problem_free(problem);
+}
+
+/* What plans ask for when one sample is so long; nothing is run. */
+static void print_scratch(const struct bench *bench, const struct bench_case *c,
+                          size_t length)
+{
+    struct bench_case longer = *c;
+    longer.n_batch = 1;
+    longer.n_queries = longer.n_keys = length;
+    struct problem *problem = problem_create(&longer);
+    struct ours *forward = ours_create(problem, ATTN_STORE_F32, parallel_of(bench));
+    struct ours *gradients = ours_create_gradients(problem, parallel_of(bench));
+    print_start(bench, c->id, "ours", attn_kernels_name());
+    printf(", \"length\": %zu, \"forward\": %zu, \"gradients\": %zu}\n", length,
+           ours_scratch_bytes(forward), ours_scratch_bytes(gradients));
+    ours_free(forward);
+    ours_free(gradients);
     problem_free(problem);
 }
 
@@ -164,19 +233,24 @@ static void reset_peak(void)
     }
 }
 
-/* One forward whose inputs, weights and output are in memory already. */
-static void measure_memory(const struct bench *bench, const struct bench_case *c)
+/* One run whose inputs, weights and outputs are in memory already. */
+static void measure_memory(const struct bench *bench, const struct bench_case *c,
+                           bool gradients)
 {
     struct problem *problem = problem_create(c);
-    float *out = bench_memory(c->n_batch * c->n_queries * c->width * sizeof *out);
-    struct ours *ours =
-        ours_create(problem, ATTN_STORE_F32,
-                    bench->n_workers > 1 ? pool_parallel(bench->pool) : NULL);
+    float *out = bench_memory(result_size(c) * sizeof *out);
+    struct ours *ours = gradients
+                            ? ours_create_gradients(problem, parallel_of(bench))
+                            : ours_create(problem, ATTN_STORE_F32, parallel_of(bench));
     reset_peak();
     size_t before = peak_memory();
     double start = now_seconds();
     ours_take_scratch(ours, false);
-    ours_run(ours, out);
+    if (gradients) {
+        ours_run_gradients(ours);
+    } else {
+        ours_run(ours, out);
+    }
     double seconds = now_seconds() - start;
     print_start(bench, c->id, "ours", attn_kernels_name());
     printf(", \"seconds\": %.3f, \"scratch\": %zu, \"peak\": %zu}\n", seconds,
@@ -195,19 +269,42 @@ static void print_machine(const struct bench *bench)
            machine_flops(bench->pool, bench->n_workers, 100, 0.5));
 }
 
+/* Take a first word off the line, if it is this one. */
+static bool take_word(char **line, const char *word)
+{
+    size_t n = strlen(word);
+    bool found = strncmp(*line, word, n) == 0 && (*line)[n] == ' ';
+    *line += found ? n + 1 : 0;
+    return found;
+}
+
+static void find(const struct bench *bench, const char *id, struct bench_case *c)
+{
+    if (!case_find(bench->cases, id, c)) {
+        die("no case '%s'", id);
+    }
+}
+
 static void obey(const struct bench *bench, char *line)
 {
     struct bench_case c;
     line[strcspn(line, "\n")] = '\0';
-    bool memory = strncmp(line, "memory ", 7) == 0;
-    const char *id = memory ? line + 7 : line;
     if (strcmp(line, "machine") == 0) {
         print_machine(bench);
-    } else if (!case_find(bench->cases, id, &c)) {
-        die("no case '%s'", id);
-    } else if (memory) {
-        measure_memory(bench, &c);
+    } else if (take_word(&line, "memory")) {
+        bool gradients = take_word(&line, "gradient");
+        find(bench, line, &c);
+        measure_memory(bench, &c, gradients);
+    } else if (take_word(&line, "gradient")) {
+        find(bench, line, &c);
+        measure_gradients(bench, &c);
+    } else if (take_word(&line, "scratch")) {
+        char *length = line + strcspn(line, " ");
+        *length = '\0';
+        find(bench, line, &c);
+        print_scratch(bench, &c, strtoul(length + 1, NULL, 10));
     } else {
+        find(bench, line, &c);
         measure(bench, &c);
     }
     printf("end\n");

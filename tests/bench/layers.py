@@ -37,6 +37,12 @@ PASSES = int(setting("BENCH_PASSES", "1"))
 ONLY = re.compile(setting("BENCH_ONLY", "."))
 THREADS = [int(n) for n in setting("BENCH_THREADS", "1 2").split()]
 
+# What gradients are held against: the part after their forward may take so many times the forward, where
+# that has at least so many operations to do; and they should take a share of PyTorch's time.
+BACKWARD_BAR, BAR_FLOP = 2.6, 1e8
+TORCH_AIM = 2
+LENGTHS = 1024, 8192, 65536  # at which scratch is asked for
+
 
 def environment(blas, threads=1):
     """For a process whose OpenBLAS picks its own kernels, or is told as our environment has it."""
@@ -128,10 +134,29 @@ class OnnxRuntime:
 # ---- measuring ---------------------------------------------------------------------------------
 
 
+def gradient(c):
+    """The id of a case's gradients."""
+    return f"gradient {c.id}"
+
+
+def is_timed(what):
+    return what in ("time", "both")
+
+
+def is_weighed(what):
+    return what in ("memory", "both")
+
+
+def on(threads):
+    return f"{threads} thread{'s' if threads > 1 else ''}"
+
+
 class Bench:
     def __init__(self, programs, onnxruntime_folder, scratch):
         self.programs = programs
-        self.cases = {i: c for i, c in cases.read().items() if ONLY.search(i)}
+        known = cases.read().values()
+        self.cases = {c.id: c for c in known if ONLY.search(c.id)}
+        self.gradients = {c.id: c for c in known if c.gradients != "none" and ONLY.search(gradient(c))}
         self.best = {}  # (case, threads, peer, variant): fields
         self.limits = {}  # threads: fields
         self.torch_version = None
@@ -174,27 +199,44 @@ class Bench:
         old = self.limits.setdefault(threads, limit)
         old["flops"] = max(old["flops"], limit["flops"])
         for c in self.cases.values():
-            if c.what not in ("time", "both"):
-                continue
-            message(f"bench: {c.id}, {threads} thread{'s' if threads > 1 else ''}")
-            for process in started:
-                for answer in process.ask(c.id):
+            if is_timed(c.what):
+                self.take_turns(started, c.id, threads)
+                for answer in self.onnxruntime.measure(c, threads) if self.onnxruntime else []:
                     self.keep(answer)
-            if self.onnxruntime:
-                for answer in self.onnxruntime.measure(c, threads):
-                    self.keep(answer)
+        for c in self.gradients.values():
+            if is_timed(c.gradients):
+                self.take_turns(started, gradient(c), threads)
         for process in started:
             process.close()
 
+    def take_turns(self, started, name, threads):
+        message(f"bench: {name}, {on(threads)}")
+        for process in started:
+            for answer in process.ask(name):
+                self.keep(answer)
+
     def memory(self, threads):
         answers = []
-        for c in self.cases.values():
-            if c.what in ("memory", "both"):
-                message(f"bench: memory of {c.id}, {threads} thread{'s' if threads > 1 else ''}")
-                process = self.layers(threads, "auto", "ours")
-                answers += process.ask(f"memory {c.id}")
-                process.close()
+        names = [c.id for c in self.cases.values() if is_weighed(c.what)]
+        names += [gradient(c) for c in self.gradients.values() if is_weighed(c.gradients)]
+        for name in names:
+            message(f"bench: memory of {name}, {on(threads)}")
+            process = self.layers(threads, "auto", "ours")
+            answers += [dict(answer, case=name) for answer in process.ask(f"memory {name}")]
+            process.close()
         return answers
+
+    def scratch(self, threads):
+        """What one sample needs at several lengths, by layer: cases that differ in size alone are one."""
+        found = {}
+        process = self.layers(threads, "auto", "ours")
+        for c in self.gradients.values():
+            layer = c.layer, c.D, c.H, c.mode, c.mask
+            if c.Q == c.K and layer not in found:
+                message(f"bench: scratch of {gradient(c)}, {on(threads)}")
+                found[layer] = [process.ask(f"scratch {c.id} {length}")[0] for length in LENGTHS]
+        process.close()
+        return list(found.values())
 
     def projections(self):
         """By (width, rows): ours, and BLAS in each of its settings."""
@@ -242,9 +284,14 @@ def times(ours, other):
     return f"{other['min_us'] / ours['min_us']:.2f}" if other else "-"
 
 
+def mean(seen):
+    """The geometric one, of pairs (ratio, id)."""
+    return math.exp(sum(math.log(ratio) for ratio, _ in seen) / len(seen))
+
+
 def print_cases(bench, threads):
     limit = bench.limits[threads]["flops"]
-    print(f"\n{threads} thread{'s' if threads > 1 else ''}: the limit is {limit / 1e9:.0f} GFLOP/s of multiply-adds\n")
+    print(f"\n{on(threads)}: the limit is {limit / 1e9:.0f} GFLOP/s of multiply-adds\n")
     rows = [["case", "us", "median", "GFLOP/s", "limit %", "read %", "x cblas", "x PyTorch", "x ONNX Rt", "error",
              "plan us", "bf16 us", "bf16 error"]]
     ratios = {"cblas": [], "torch": [], "onnxruntime": []}
@@ -267,21 +314,59 @@ def print_cases(bench, threads):
     print()
     for peer, seen in ratios.items():
         if seen:
-            mean = math.exp(sum(math.log(ratio) for ratio, _ in seen) / len(seen))
-            print(f"against {peer}: geometric mean {mean:.2f}, least {min(seen)[0]:.2f} ({min(seen)[1]})")
+            print(f"against {peer}: geometric mean {mean(seen):.2f}, least {min(seen)[0]:.2f} ({min(seen)[1]})")
     for c in bench.cases.values():
         dense, causal = (bench.fastest(i, threads, "ours") for i in (c.id, c.id.replace("core-", "core-causal-")))
         if dense and causal and dense is not causal:
             print(f"{c.id}: causal is {dense['min_us'] / causal['min_us']:.2f} times as fast as dense")
 
 
+def print_gradients(bench, threads):
+    print(f"\n{on(threads)}: all gradients of inputs and parameters; 'us' includes a forward, 'backward' is what"
+          " is left of it\n")
+    rows = [["case", "us", "median", "limit %", "forward us", "x forward", "backward / forward", "PyTorch us", "x PyTorch",
+             "error"]]
+    backwards, ratios = [], []
+    for c in bench.gradients.values():
+        ours, forward, torch = (bench.fastest(gradient(c), threads, peer) for peer in ("ours", "ours-forward", "torch"))
+        if not ours:
+            continue
+        whole = ours["min_us"] / forward["min_us"]
+        rate = 3 * cases.flop(c) / ours["min_us"] * 1e6
+        rows.append([c.id, microseconds(ours["min_us"]), microseconds(ours["median_us"]), f"{100 * rate / ours['limit']:.0f}",
+                     microseconds(forward["min_us"]), f"{whole:.2f}", f"{whole - 1:.2f}",
+                     microseconds(torch["min_us"]) if torch else "-", times(ours, torch), error_text(ours)])
+        if cases.flop(c) >= BAR_FLOP:
+            backwards.append((whole - 1, c.id))
+        if torch:
+            ratios.append((torch["min_us"] / ours["min_us"], c.id))
+    table(rows)
+    print()
+    if backwards:
+        print(f"backward / forward, from {BAR_FLOP / 1e9:g} GFLOP on: most {max(backwards)[0]:.2f} ({max(backwards)[1]}), "
+              f"bar {BACKWARD_BAR}")
+    if ratios:
+        print(f"against torch: geometric mean {mean(ratios):.2f}, least {min(ratios)[0]:.2f} ({min(ratios)[1]}), "
+              f"aim {TORCH_AIM}")
+
+
+def print_scratch(threads, found):
+    print(f"\n{on(threads)}: scratch of one sample, MB (2^20), and of each of its positions, bytes\n")
+    rows = [["layer of", "of"] + [f"{n} long" for n in LENGTHS] + [f"a position of {n}" for n in LENGTHS]]
+    for answers in found:
+        for what in "forward", "gradients":
+            rows.append([answers[0]["case"], what] + [f"{a[what] / 2 ** 20:.2f}" for a in answers] +
+                        [f"{a[what] / a['length']:.0f}" for a in answers])
+    table(rows)
+
+
 def print_peers(bench, threads):
-    print(f"\n{threads} thread{'s' if threads > 1 else ''}: every way to run the peers, microseconds, fastest first\n")
-    for c in bench.cases.values():
+    print(f"\n{on(threads)}: every way to run the peers, microseconds, fastest first\n")
+    for name in [*bench.cases, *map(gradient, bench.gradients.values())]:
         found = sorted((a["min_us"], f"{peer} {variant}") for (i, t, peer, variant), a in bench.best.items()
-                       if (i, t) == (c.id, threads))
+                       if (i, t) == (name, threads))
         if found:
-            print(f"{c.id}: " + ", ".join(f"{name} {microseconds(us)}" for us, name in found))
+            print(f"{name}: " + ", ".join(f"{name} {microseconds(us)}" for us, name in found))
 
 
 def print_projections(found):
@@ -304,7 +389,7 @@ def print_projections(found):
 
 
 def print_memory(answers):
-    print("\nmemory of one forward beyond inputs, weights and output, MB (2^20)\n")
+    print("\nmemory of one run beyond inputs, weights and outputs, MB (2^20)\n")
     rows = [["case", "threads", "scratch asked for", "peak growth", "seconds"]]
     for a in answers:
         rows.append([a["case"], str(a["threads"]), f"{a['scratch'] / 2 ** 20:.1f}", f"{a['peak'] / 2 ** 20:.1f}",
@@ -342,13 +427,19 @@ def main():
                 bench.time(threads)
         projections = bench.projections() if ONLY.search("projections") and 1 in THREADS else {}
         memory = [answer for threads in THREADS for answer in bench.memory(threads)]
+        scratches = {threads: bench.scratch(threads) for threads in THREADS} if bench.gradients else {}
     print_head(bench)
     for threads in THREADS:
-        print_cases(bench, threads)
+        if bench.cases:
+            print_cases(bench, threads)
+        if bench.gradients:
+            print_gradients(bench, threads)
     if projections:
         print_projections(projections)
     if memory:
         print_memory(memory)
+    for threads, found in scratches.items():
+        print_scratch(threads, found)
     for threads in THREADS:
         print_peers(bench, threads)
 

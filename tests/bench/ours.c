@@ -4,6 +4,7 @@
 
 #include "unit/lib/weights_file.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #define MOST 8
@@ -12,6 +13,7 @@ struct ours {
     const struct problem *problem;
     const struct attn_parallel *parallel;
     struct attn_spec spec;
+    struct attn_mode mode;
     attn_layer *layer;
     attn_plan *plan;
     size_t n_inputs, n_parameters;
@@ -20,6 +22,10 @@ struct ours {
     float *fused_bias;
     size_t scratch_bytes;
     void *scratch;
+
+    /* Of gradients alone. */
+    float *grad_output; /* [B, Q, D]: the last of the inputs */
+    float *gradients[ATTN_MAX_PORTS];
 };
 
 static void need(enum attn_status status, const struct attn_error *error)
@@ -170,7 +176,6 @@ static void make_layer(struct ours *ours)
     struct attn_error error = {0};
     attn_weights *weights;
     size_t n_bytes;
-    add_parameters(ours);
     unsigned char *file = weights_file(ours->parameters, ours->n_parameters, &n_bytes);
     need(attn_weights_parse(file, n_bytes, &weights, &error), &error);
     need(attn_layer_create(&ours->spec, weights, &ours->layer, &error), &error);
@@ -240,30 +245,63 @@ void ours_plan_again(void *argument)
     struct ours *ours = argument;
     struct attn_error error = {0};
     attn_plan_free(ours->plan);
-    need(attn_plan_create(ours->layer, NULL, ours->inputs, ours->n_inputs, NULL, 0, &ours->plan,
-                          &error),
+    need(attn_plan_create(ours->layer, &ours->mode, ours->inputs, ours->n_inputs, NULL, 0,
+                          &ours->plan, &error),
          &error);
     need(attn_plan_scratch(ours->plan, ours->parallel ? ours->parallel->n_workers : 1,
                            &ours->scratch_bytes),
          &error);
 }
 
-struct ours *ours_create(const struct problem *problem, enum attn_store weights_dtype,
-                         const struct attn_parallel *parallel)
+/* A layer and its inputs; no plan yet. */
+static struct ours *create(const struct problem *problem, enum attn_store weights_dtype,
+                           const struct attn_parallel *parallel)
 {
     struct ours *ours = bench_memory(sizeof *ours);
     ours->problem = problem;
     ours->parallel = parallel;
     ours->spec.size = sizeof ours->spec;
+    ours->mode.size = sizeof ours->mode;
     if (strcmp(problem->c.layer, "plain") == 0) {
         spec_plain(ours);
     } else {
         spec_preset(ours);
     }
     ours->spec.weights_dtype = weights_dtype;
+    add_parameters(ours);
     make_layer(ours);
     add_inputs(ours);
+    return ours;
+}
+
+struct ours *ours_create(const struct problem *problem, enum attn_store weights_dtype,
+                         const struct attn_parallel *parallel)
+{
+    struct ours *ours = create(problem, weights_dtype, parallel);
     ours_plan_again(ours);
+    return ours;
+}
+
+struct ours *ours_create_gradients(const struct problem *problem,
+                                   const struct attn_parallel *parallel)
+{
+    struct ours *ours = create(problem, ATTN_STORE_F32, parallel);
+    const struct bench_case *c = &problem->c;
+    struct dice dice = {2};
+    size_t n = c->n_batch * c->n_queries * c->width;
+    ours->mode.gradient = true;
+    ours->mode.reduction = ATTN_REDUCTION_SUM;
+    ours->grad_output = bench_memory(n * sizeof *ours->grad_output);
+    dice_fill(&dice, ours->grad_output, n, 1);
+    add_input(ours, tensor("grad_output", ATTN_F32, ours->grad_output, 3, c->n_batch,
+                           c->n_queries, c->width));
+    ours_plan_again(ours);
+    for (size_t i = 0; i < attn_plan_n_outputs(ours->plan); i++) {
+        size_t n_bytes;
+        need(attn_tensor_bytes(&attn_plan_output(ours->plan, i)->tensor, &n_bytes),
+             &(struct attn_error){0});
+        ours->gradients[i] = bench_memory(n_bytes);
+    }
     return ours;
 }
 
@@ -277,6 +315,10 @@ void ours_free(struct ours *ours)
     attn_free(ours->fused);
     attn_free(ours->fused_bias);
     attn_free(ours->scratch);
+    attn_free(ours->grad_output);
+    for (size_t i = 0; i < ATTN_MAX_PORTS; i++) {
+        attn_free(ours->gradients[i]);
+    }
     attn_free(ours);
 }
 
@@ -302,4 +344,106 @@ void ours_run(struct ours *ours, float *out)
     float *outputs[] = {out};
     need(attn_forward(ours->plan, outputs, ours->scratch, ours->parallel, &error),
          &error);
+}
+
+void ours_run_gradients(struct ours *ours)
+{
+    struct attn_error error = {0};
+    need(
+        attn_backward(ours->plan, ours->gradients, ours->scratch, ours->parallel, &error),
+        &error);
+}
+
+/* ---- are they right? ----------------------------------------------------------------------- */
+
+/* The gradient of a tensor that the layer calls so; NULL for what has none, an edge or a mask. */
+static const float *gradient_of(const struct ours *ours, const char *prefix,
+                                const char *name)
+{
+    size_t n = strlen(prefix);
+    for (size_t i = 0; i < attn_plan_n_outputs(ours->plan); i++) {
+        const char *found = attn_plan_output(ours->plan, i)->name;
+        if (strncmp(found, prefix, n) == 0 && strcmp(found + n, name) == 0) {
+            return ours->gradients[i];
+        }
+    }
+    return NULL;
+}
+
+static double length(const float *x, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += (double)x[i] * (double)x[i];
+    }
+    return sqrt(sum);
+}
+
+/* Put a copy in place of the tensor, moved along its gradient by a share of its own length. Returns
+ * the copy; adds to the slope how fast the loss should grow with the share. */
+static float *move(struct attn_named_tensor *named, const float *gradient, double share,
+                   double *slope)
+{
+    size_t n;
+    if (!gradient || attn_tensor_count(&named->tensor, &n)) {
+        return NULL;
+    }
+    const float *from = named->tensor.data;
+    double own = length(from, n), steep = length(gradient, n);
+    double step = steep > 0 ? share * own / steep : 0;
+    float *to = bench_memory(n * sizeof *to);
+    for (size_t i = 0; i < n; i++) {
+        to[i] = (float)((double)from[i] + step * (double)gradient[i]);
+    }
+    named->tensor.data = to;
+    *slope += own * steep;
+    return to;
+}
+
+/* sum(grad_output * result) where everything is moved. */
+static double moved_loss(const struct ours *ours, double share, double *slope)
+{
+    const struct bench_case *c = &ours->problem->c;
+    size_t n = c->n_batch * c->n_queries * c->width, n_copies = 0;
+    struct ours moved = *ours;
+    float *copies[2 * MOST];
+    *slope = 0;
+    for (size_t i = 0; i < moved.n_parameters; i++) {
+        struct attn_named_tensor *parameter = &moved.parameters[i];
+        copies[n_copies++] =
+            move(parameter, gradient_of(ours, "grad.", parameter->name), share, slope);
+    }
+    moved.n_inputs--; /* grad_output */
+    for (size_t i = 0; i < moved.n_inputs; i++) {
+        struct attn_named_tensor *input = &moved.inputs[i];
+        copies[n_copies++] =
+            move(input, gradient_of(ours, "grad_", input->name), share, slope);
+    }
+    moved.mode.gradient = false;
+    moved.plan = NULL;
+    make_layer(&moved);
+    ours_plan_again(&moved);
+    ours_take_scratch(&moved, false);
+    float *out = bench_memory(n * sizeof *out);
+    ours_run(&moved, out);
+    double loss = 0;
+    for (size_t i = 0; i < n; i++) {
+        loss += (double)ours->grad_output[i] * (double)out[i];
+    }
+    attn_free(out);
+    attn_free(moved.scratch);
+    attn_plan_free(moved.plan);
+    attn_layer_free(moved.layer);
+    for (size_t i = 0; i < n_copies; i++) {
+        attn_free(copies[i]);
+    }
+    return loss;
+}
+
+double ours_gradients_error(const struct ours *ours)
+{
+    const double share = 0.001;
+    double slope, growth = moved_loss(ours, share, &slope);
+    growth -= moved_loss(ours, -share, &slope);
+    return fabs(growth / (2 * share) - slope) / slope;
 }

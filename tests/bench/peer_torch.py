@@ -2,12 +2,14 @@
 """Times PyTorch on one case after the other: peer_torch.py THREADS SECONDS [NAME]
 
 Reads ids of cases from standard input, a line each; writes one JSON object a variant and "end" after
-each line. NAME tells this process's setting apart from others in the name of a variant.
+each line. "gradient ID" asks for a forward with the gradients of all inputs and parameters. NAME tells
+this process's setting apart from others in the name of a variant.
 
-Variants: `manual`, the layer as one writes it with Linear, matmul and softmax; `jit`, the same traced,
-frozen and optimised for inference; `module`, torch.nn.MultiheadAttention, which has a fused path for
-inference. Every variant is checked against `manual` before it is timed.
+Variants: `manual`, the layer as one writes it with Linear, matmul and softmax; `jit`, the same traced
+and, for inference, frozen and optimised; `module`, torch.nn.MultiheadAttention, which has a fused path
+for inference. Every variant is checked against `manual` before it is timed.
 """
+import functools
 import json
 import math
 import sys
@@ -106,36 +108,75 @@ class Relational(nn.Module):
         return self.o(y.flatten(2))
 
 
-def relational(c):
-    rows = (c.B, c.Q, c.H, c.D // c.H)
-    q, k, v = (torch.randn(rows) * 0.3 for _ in range(3))
+class Forwards:
+    """The ways to run the layer of a case: functions without arguments by name. What each depends on is
+    in `leaves`, inputs first and then parameters, in one order for all of them."""
+
+    def __init__(self, c, training):
+        self.c, self.training = c, training
+        self.runs, self.leaves = {}, {}
+
+    def rows(self, *shape, size=0.5):
+        return (torch.randn(shape) * size).requires_grad_(self.training)
+
+    def prepare(self, layer):
+        return layer.train(self.training)
+
+    def add(self, name, run, leaves):
+        self.runs[name], self.leaves[name] = run, leaves
+
+
+def add_relational(forwards):
+    c = forwards.c
+    q, k, v = (forwards.rows(c.B, c.Q, c.H, c.D // c.H, size=0.3) for _ in range(3))
     blocked = torch.zeros(c.B, c.K, dtype=torch.bool)
     blocked[:, -6:] = True
     n = c.B * cases.EDGES_PER_SAMPLE
     edges = torch.stack([torch.arange(c.B).repeat_interleave(cases.EDGES_PER_SAMPLE),
                          torch.randint(c.Q, (n,)), torch.randint(c.K, (n,))], 1)
-    layer = Relational(c).eval()
+    layer = forwards.prepare(Relational(c))
     types = torch.randint(cases.EDGE_TYPES, (n,))
-    return {"manual": lambda: layer(q, k, v, blocked, edges, types, False),
-            "manual-heads-first": lambda: layer(q, k, v, blocked, edges, types, True)}
+    leaves = [q, k, v, *layer.parameters()]
+    forwards.add("manual", lambda: layer(q, k, v, blocked, edges, types, False), leaves)
+    forwards.add("manual-heads-first", lambda: layer(q, k, v, blocked, edges, types, True), leaves)
 
 
-def module(c, manual, query, key, masks):
+def add_module(forwards, manual, query, key, masks):
     """The layer as torch.nn has it, with the same weights."""
-    layer = nn.MultiheadAttention(c.D, c.H, batch_first=True).eval()
-    layer.in_proj_weight.copy_(torch.cat([manual.q.weight, manual.k.weight, manual.v.weight]))
-    layer.in_proj_bias.copy_(torch.cat([manual.q.bias, manual.k.bias, manual.v.bias]))
-    layer.out_proj.weight.copy_(manual.o.weight)
-    layer.out_proj.bias.copy_(manual.o.bias)
-    return lambda: layer(query, key, key, need_weights=False, **masks)[0]
+    c = forwards.c
+    layer = forwards.prepare(nn.MultiheadAttention(c.D, c.H, batch_first=True))
+    with torch.no_grad():
+        layer.in_proj_weight.copy_(torch.cat([manual.q.weight, manual.k.weight, manual.v.weight]))
+        layer.in_proj_bias.copy_(torch.cat([manual.q.bias, manual.k.bias, manual.v.bias]))
+        layer.out_proj.weight.copy_(manual.o.weight)
+        layer.out_proj.bias.copy_(manual.o.bias)
+    inputs = [query] if key is query else [query, key]
+    leaves = inputs + [layer.in_proj_weight, layer.in_proj_bias, layer.out_proj.weight, layer.out_proj.bias]
+    forwards.add("module", lambda: layer(query, key, key, need_weights=False, **masks)[0], leaves)
 
 
-def variants(c):
+def traced(forwards, manual, inputs):
+    result = torch.jit.trace(manual, inputs, check_trace=False)
+    return result if forwards.training else torch.jit.optimize_for_inference(result)
+
+
+def leaves_of(manual, inputs):
+    """Weights before biases, as torch.nn.MultiheadAttention has them."""
+    given = {id(x): x for x in inputs if x.dtype == torch.float32}
+    names = [n for n in ("qkv", "q", "k", "v") if hasattr(manual, n)]
+    first = [p for kind in ("weight", "bias") for p in (getattr(getattr(manual, n), kind) for n in names)]
+    last = list(manual.o.parameters()) if manual.out else []
+    return list(given.values()) + [p for p in first + last if p is not None]
+
+
+def make_forwards(c, training):
+    forwards = Forwards(c, training)
     if c.relational:
-        return relational(c)
-    query = torch.randn(c.B, c.Q, c.D) * 0.5
-    key = query if c.mode == "self" else torch.randn(c.B, c.K, c.D) * 0.5
-    value = key if c.projects_memory else torch.randn(c.B, c.K, c.D) * 0.5
+        add_relational(forwards)
+        return forwards
+    query = forwards.rows(c.B, c.Q, c.D)
+    key = query if c.mode == "self" else forwards.rows(c.B, c.K, c.D)
+    value = key if c.projects_memory else forwards.rows(c.B, c.K, c.D)
     mask, masks = (), {}
     if c.mask == "key":
         blocked = torch.rand(c.B, c.K) < 0.3
@@ -144,37 +185,55 @@ def variants(c):
     elif c.mask == "causal":
         ahead = torch.ones(c.Q, c.K, dtype=torch.bool).triu(1)
         mask, masks = (ahead,), {"attn_mask": ahead}
-    manual = Manual(c).eval()
+    manual = forwards.prepare(Manual(c))
     inputs = (query, key, value) + mask
-    found = {"manual": lambda: manual(*inputs)}
+    leaves = leaves_of(manual, inputs)
+    forwards.add("manual", lambda: manual(*inputs), leaves)
     if c.layer == "plain" and c.projects_memory:
-        found["module"] = module(c, manual, query, key, masks)
+        add_module(forwards, manual, query, key, masks)
     if c.Q < 2048:
-        traced = torch.jit.optimize_for_inference(torch.jit.trace(manual, inputs, check_trace=False))
-        found["jit"] = lambda: traced(*inputs)
-    return found
+        function = traced(forwards, manual, inputs)
+        forwards.add("jit", lambda: function(*inputs), leaves)
+    return forwards
 
 
-def measure(c):
-    found = variants(c)
-    expected = found["manual"]()
-    for name, run in found.items():
-        off = float((run() - expected).abs().max() / expected.abs().max())
+def report(case, runs, result_of):
+    """Time the runs whose result is that of `manual`."""
+    expected = result_of("manual")
+    for name, run in runs.items():
+        off = float((result_of(name) - expected).abs().max() / expected.abs().max())
         if off > 1e-4:
-            print(f"torch: {c.id}: {name} differs by {off:.1e}, not timed", file=sys.stderr)
+            print(f"torch: {case}: {name} differs by {off:.1e}, not timed", file=sys.stderr)
             continue
-        print(json.dumps(dict(timed(run), case=c.id, peer="torch", variant=name + SETTING, threads=THREADS)))
+        print(json.dumps(dict(timed(run), case=case, peer="torch", variant=name + SETTING, threads=THREADS)))
+
+
+@torch.inference_mode()
+def measure(c):
+    runs = make_forwards(c, training=False).runs
+    report(c.id, runs, lambda name: runs[name]())
+
+
+def measure_gradients(c):
+    forwards = make_forwards(c, training=True)
+    cotangent = torch.randn(c.B, c.Q, c.D)
+    runs = {name: functools.partial(lambda run, leaves: torch.autograd.grad(run(), leaves, cotangent),
+                                    run, forwards.leaves[name])
+            for name, run in forwards.runs.items()}
+    report(f"gradient {c.id}", runs, lambda name: torch.cat([g.flatten() for g in runs[name]()]))
 
 
 def main():
     known = cases.read()
-    with torch.inference_mode():
-        for line in sys.stdin:
-            if line.strip() == "version":
-                print(json.dumps({"version": torch.__version__}))
-            else:
-                measure(known[line.strip()])
-            print("end", flush=True)
+    for line in sys.stdin:
+        what, _, name = line.strip().rpartition(" ")
+        if name == "version":
+            print(json.dumps({"version": torch.__version__}))
+        elif what == "gradient":
+            measure_gradients(known[name])
+        else:
+            measure(known[name])
+        print("end", flush=True)
 
 
 main()

@@ -8,6 +8,7 @@
 
 #define MOST_RUNS 20000
 #define WARM_SECONDS 0.05
+#define TURNS 6
 
 double now_seconds(void)
 {
@@ -46,4 +47,16 @@ struct timing time_it(double seconds, void (*run)(void *argument), void *argumen
     struct timing result = {n, 1e6 * times[0], 1e6 * times[n / 2]};
     free(times);
     return result;
+}
+
+void time_both(double seconds, void (*const runs[2])(void *argument), void *argument,
+               struct timing timings[2])
+{
+    for (size_t i = 0; i < 2 * TURNS; i++) {
+        struct timing *best = &timings[i % 2];
+        struct timing timing = time_it(seconds / TURNS, runs[i % 2], argument);
+        if (i < 2 || timing.min_us < best->min_us) {
+            *best = timing;
+        }
+    }
 }

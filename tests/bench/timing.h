@@ -15,4 +15,9 @@ double now_seconds(void);
  * more than half a second). The minimum is what the machine can do; the median shows the noise. */
 struct timing time_it(double seconds, void (*run)(void *argument), void *argument);
 
+/* The same for two that are compared, in turns, so that both meet the machine as it is then; each for
+ * about so many seconds in all. */
+void time_both(double seconds, void (*const runs[2])(void *argument), void *argument,
+               struct timing timings[2]);
+
 #endif
