@@ -133,12 +133,16 @@ static void run_block(struct attni_back_work *work)
     const float *cotangent = cotangent_of(work, work->query);
     multiply_columns(work, query, core->query.row, plan->head_width, work->keys,
                      work->scores);
-    multiply_columns(work, cotangent, value_row, plan->value_width, work->values,
-                     work->gradients);
+    if (work->back->results) {
+        multiply_columns(work, cotangent, value_row, plan->value_width, work->values,
+                         work->gradients);
+    } else {
+        memset(work->gradients, 0, work->n_queries * work->cut->n_keys * sizeof(float));
+    }
     for (size_t i = 0; i < work->n_queries; i++) {
         attni_back_row(work, i, cotangent + i * value_row);
     }
-    if (work->back->value.data) {
+    if (work->back->value.data && work->back->results) {
         add_turned(work, work->scores, cotangent, value_row, plan->value_width,
                    work->grad_values);
     }

@@ -15,6 +15,8 @@ struct attni_back_rows {
 struct attni_back {
     const struct attni_core *core; /* of the forward, all of whose rows are still there */
     const float *context, *cotangent;
+    bool
+        results; /* they have a cotangent: else it is 0, and nothing passes through values */
     const float *attention, *grad_attention; /* [score batch, heads, queries, keys]; NULL:
                                                * it has no cotangent */
     struct attni_back_rows query, key, value;

@@ -54,7 +54,7 @@ void attni_back_tables_run(const struct attni_back_tables *tables, size_t task)
             if (tables->bias) {
                 add_bias(tables, task, row / plan->n_queries, edge);
             }
-            if (tables->value_bias) {
+            if (tables->value_bias && tables->back->results) {
                 add_value_bias(tables, task, row, edge);
             }
         }

@@ -29,8 +29,10 @@ static void find_deltas(struct attni_back_work *work)
     size_t first = work->batch * plan->n_queries * row + work->head * width;
     for (size_t i = 0; i < plan->n_queries; i++) {
         size_t at = first + i * row;
-        work->deltas[i] = work->kernels->dot_f32(width, work->back->context + at,
-                                                 work->back->cotangent + at);
+        work->deltas[i] = work->back->results
+                              ? work->kernels->dot_f32(width, work->back->context + at,
+                                                       work->back->cotangent + at)
+                              : 0;
         if (has_attention(work)) {
             size_t key = row_index(work, i) * plan->n_keys;
             work->deltas[i] +=
@@ -232,7 +234,7 @@ static void keep_dense(const struct attni_back_work *work, const struct attni_ro
             out[j * kq->key] += gradients[j];
         }
     }
-    if (back->kv) {
+    if (back->kv && back->results) {
         float *out = dense_at(kv, row, back->kv);
         for (size_t j = 0; j < row->n_keys; j++) {
             for (size_t d = 0; row->scores[j] != 0 && d < work->core->plan->value_width;
@@ -265,7 +267,9 @@ void attni_back_row(struct attni_back_work *work, size_t i, const float *cotange
     } else {
         work->kernels->exponential_f32(n, terms ? 1 : plan->scale, max, factor,
                                        row.scores);
-        attni_terms_weight_gradients(core, &row, *edge, cotangent, gradients);
+        if (work->back->results) {
+            attni_terms_weight_gradients(core, &row, *edge, cotangent, gradients);
+        }
         pass_dropout(work, &row, gradients);
         work->kernels->softmax_gradient_f32(n, row.scores, work->deltas[query],
                                             gradients);

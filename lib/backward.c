@@ -343,6 +343,7 @@ static void back_through_attention(struct backward *b)
     const attn_plan *plan = b->run.plan;
     struct attni_back *back = &b->back;
     back->core = &b->run.core;
+    back->results = plan->given[ATTNI_GRAD_OUTPUT];
     back->attention = b->run.attention;
     back->grad_attention = plan->given[ATTNI_GRAD_ATTENTION]
                                ? plan->inputs[ATTNI_GRAD_ATTENTION].data

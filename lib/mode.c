@@ -102,6 +102,11 @@ static enum attn_status fit_cotangents(const attn_plan *plan,
                           "'grad_attention', and both are missing",
                           plan->layer->spec.output);
     }
+    if (plan->n_batch < plan->n_score_batch) {
+        return attni_fail(error, ATTN_SHAPE, plan->layer->spec.value,
+                          "input '%s': expected a sample or more, as scores have one",
+                          plan->layer->spec.value);
+    }
     enum attn_status status = fit(plan, ATTNI_GRAD_OUTPUT, "grad_output", &own[0], error);
     return status ? status
                   : fit(plan, ATTNI_GRAD_ATTENTION, "grad_attention", &own[1], error);

@@ -4,7 +4,7 @@
 
 #include "plan.h"
 
-/* Refuse a mode that contradicts itself. */
+/* Refuse a mode that contradicts itself; of one of another size nothing else is read. */
 enum attn_status attni_mode_check(const struct attn_mode *mode,
                                   struct attn_error *error) ATTN_MUST_CHECK;
 

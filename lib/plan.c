@@ -372,10 +372,7 @@ static enum attn_status fill_plan(attn_plan *plan, const struct attn_named_tenso
                                   size_t n_outputs, struct attn_error *error)
 {
     struct attn_tensor own[2];
-    enum attn_status status = attni_mode_check(&plan->mode, error);
-    if (status == ATTN_OK) {
-        status = take_inputs(plan, inputs, n_inputs, error);
-    }
+    enum attn_status status = take_inputs(plan, inputs, n_inputs, error);
     if (status == ATTN_OK) {
         status = check_call(plan, own, error);
     }
@@ -394,14 +391,19 @@ enum attn_status attn_plan_create(const attn_layer *layer, const struct attn_mod
                                   const char *const *outputs, size_t n_outputs,
                                   attn_plan **plan, struct attn_error *error)
 {
+    const struct attn_mode inference = {.size = sizeof inference};
+    mode = mode ? mode : &inference;
+    enum attn_status status = attni_mode_check(mode, error);
+    if (status) {
+        return status;
+    }
     attn_plan *created = calloc(1, sizeof *created);
     if (!created) {
         return attni_fail_memory(error);
     }
     created->layer = layer;
-    created->mode = mode ? *mode : (struct attn_mode){.size = sizeof *mode};
-    enum attn_status status =
-        fill_plan(created, inputs, n_inputs, outputs, n_outputs, error);
+    created->mode = *mode;
+    status = fill_plan(created, inputs, n_inputs, outputs, n_outputs, error);
     if (status == ATTN_OK) {
         *plan = created;
         created = NULL;

@@ -72,9 +72,11 @@ static void add_draws(struct inputs *list, const attn_layer *layer)
         (int64_t)spec->n_heads;
     for (size_t i = 0; i < ATTNI_N_POSTS; i++) {
         if (posts[i]->kind == ATTN_POST_DROPOUT) {
-            add_input(list, (enum attni_role)(ATTNI_POST_UNIFORM + i),
-                      layer->port_names.uniform[i], 3)
-                ->shape[2] = (int64_t)attni_spec_output_width(spec);
+            struct attn_port *port =
+                add_input(list, (enum attni_role)(ATTNI_POST_UNIFORM + i),
+                          layer->port_names.uniform[i], 3);
+            port->shape[1] = attni_spec_per_position(spec) ? (int64_t)spec->length : -1;
+            port->shape[2] = (int64_t)attni_spec_output_width(spec);
         }
     }
 }

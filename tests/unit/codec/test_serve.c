@@ -385,6 +385,7 @@ static bool is_helped(struct problem problem, int n_times)
 {
     struct ad_queue *queue = ad_queue_create(1);
     struct helper helper = {.team = {queue, 1, 2}};
+    struct ad_team before = worker.team;
     struct ad_request *alone = scores_request(&problem);
     pthread_t thread;
     ad_serve_infer(alone, &worker);
@@ -401,6 +402,7 @@ static bool is_helped(struct problem problem, int n_times)
     }
     ad_queue_close(queue);
     pthread_join(thread, NULL);
+    worker.team = before;
     ad_queue_free(queue);
     ad_request_free(alone);
     return atomic_load(&helper.n_jobs) > 0;

@@ -11,7 +11,7 @@ static void pose(struct problem *p, enum preset preset, const struct sizes *s)
     unsigned which = preset == ROUTING_SCORE ? 1 : 1 + (unsigned)dice_below(&p->dice, 3);
     p->spec = random_spec(preset, &p->dice, s);
     if (which == 2) {
-        /* whether 0 times NaN counts where the output has no cotangent is nobody's promise */
+        /* what is NaN has no differences */
         p->spec.empty_rows = ATTN_EMPTY_ZERO;
     }
     problem_make(p);

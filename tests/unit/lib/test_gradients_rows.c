@@ -50,8 +50,9 @@ static const size_t queries[] = {3, 7}; /* few, and many */
 #define MODEL 6 /* two heads of 3 */
 #define KEYS 4
 
+/* which: of the cotangents, as problem_pose has it. */
 static struct outcome run_blocked_head(struct problem *p, enum attn_empty_rows rule,
-                                       size_t n_queries)
+                                       size_t n_queries, unsigned which)
 {
     const size_t q[] = {2, n_queries, MODEL}, h[] = {2, KEYS, MODEL},
                  mask_shape[] = {2, 2, n_queries, KEYS};
@@ -65,14 +66,14 @@ static struct outcome run_blocked_head(struct problem *p, enum attn_empty_rows r
     unsigned char *mask = call_add(&p->call, "mask", ATTN_BOOL, 4, mask_shape);
     /* head 1, sample 0, query 1 */
     memset(mask + ((1 * 2 + 0) * n_queries + 1) * KEYS, 1, KEYS);
-    problem_pose(p, 1);
+    problem_pose(p, which);
     return run_mode(p->made.layer, &p->mode, &p->call, NULL, 0, INLINE);
 }
 
 START_TEST(blocked_in_one_head)
 {
     struct problem p = {.dice = {0}};
-    struct outcome outcome = run_blocked_head(&p, ATTN_EMPTY_NAN, queries[_i]);
+    struct outcome outcome = run_blocked_head(&p, ATTN_EMPTY_NAN, queries[_i], 1);
     check_nan(&outcome, "grad_q", NULL);
     check_nan(&outcome, "grad_h", RANGES({0, 1}, {0, KEYS}, {0, MODEL}));
     check_nan(&outcome, "grad.queryEncoder.weight", NULL);
@@ -82,7 +83,21 @@ START_TEST(blocked_in_one_head)
     outcome_free(&outcome);
     problem_free(&p);
     p = (struct problem){.dice = {0}};
-    outcome = run_blocked_head(&p, ATTN_EMPTY_ZERO, queries[_i]);
+    outcome = run_blocked_head(&p, ATTN_EMPTY_ZERO, queries[_i], 1);
+    for (size_t i = 0; i < outcome.n; i++) {
+        check_nan(&outcome, outcome.names[i], NULL);
+    }
+    outcome_free(&outcome);
+    problem_free(&p);
+}
+END_TEST
+
+/* A cotangent of the probabilities alone passes nothing through values, whose weights are NaN, and
+ * nothing through scores that a mask has set. */
+START_TEST(blocked_with_attention_alone)
+{
+    struct problem p = {.dice = {0}};
+    struct outcome outcome = run_blocked_head(&p, ATTN_EMPTY_NAN, queries[_i], 2);
     for (size_t i = 0; i < outcome.n; i++) {
         check_nan(&outcome, outcome.names[i], NULL);
     }
@@ -342,6 +357,7 @@ int main(void)
     Suite *suite = suite_create("gradients of blocked rows");
     TCase *tcase = tcase_create("blocked rows");
     tcase_set_timeout(tcase, 60); /* sanitizers are slow */
+    tcase_add_loop_test(tcase, blocked_with_attention_alone, 0, COUNT(queries));
     tcase_add_loop_test(tcase, blocked_in_one_head, 0, (int)COUNT(queries));
     tcase_add_loop_test(tcase, blocked_by_mask, 0, (int)COUNT(queries));
     tcase_add_loop_test(tcase, blocked_by_infinity, 0, (int)COUNT(queries));

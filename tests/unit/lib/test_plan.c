@@ -432,8 +432,16 @@ START_TEST(gradient_calls)
         {"input F32 2 6 1; grad_output F32 2 6 1", ATTN_SHAPE, "grad_output",
          "expected [2, 6], got [2, 6, 1]"},
     };
+    static const struct bad values[] = {
+        {"query F32 1 3 8; key F32 1 5 8; value F32 0 5 6; grad_attention F32 1 2 3 5",
+         ATTN_SHAPE, "value", "expected a sample or more"},
+    };
     struct made made = make("speech_mha", SPEECH_4_8);
     check_bad_mode(made.layer, MODE(.gradient = true), cases, COUNT(cases));
+    made_free(&made);
+    made =
+        make("routing_mha", LIST(attn_int("embedding_dim", 6), attn_int("n_heads", 2)));
+    check_bad_mode(made.layer, MODE(.gradient = true), values, COUNT(values));
     made_free(&made);
     made = make("routing_score", NULL, 0);
     check_bad_mode(made.layer, MODE(.gradient = true), scores, COUNT(scores));

@@ -230,7 +230,7 @@ START_TEST(modes_of_modules)
                *mean = "state.normalisation.running_mean? F32 6 4",
                *variance = "state.normalisation.running_var? F32 6 4",
                *of_attention = "dropout_uniform? F32 -1 2 -1 -1",
-               *of_activation = "activation_uniform? F32 -1 -1 4";
+               *of_activation = "activation_uniform? F32 -1 6 4";
     struct attn_spec spec = good_spec(
         "causal_mha", LIST(ints_option("output_shape", 2, 6, 4), attn_int("n_heads", 2),
                            module_option("normalisation", "BatchNorm", NULL, 0),
