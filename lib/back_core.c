@@ -25,6 +25,9 @@ static void pack_tile(struct attni_back_work *work)
     const struct attni_kernels *kernels = work->kernels;
     size_t width = core->plan->head_width, value_width = core->plan->value_width;
     size_t n_panel = kernels->n_panel;
+    if (work->cut->few) {
+        return;
+    }
     const float *key = attni_row_at(&core->key, work->batch, work->head, work->key);
     const float *value = attni_row_at(&core->value, work->batch, work->head, work->key);
     for (size_t j = 0; j < work->n_keys; j += n_panel) {
@@ -39,18 +42,33 @@ static void pack_tile(struct attni_back_work *work)
                                n_panel * work->cut->n_keys);
 }
 
-/* rows[i][j] = a[i].b[j] for the block's rows of a and the tile's columns of b. */
-static void multiply_columns(const struct attni_back_work *work, const float *a,
-                             size_t a_stride, size_t width, const float *b, float *rows)
+/* out[i][j] = a[i].b[j] for the block's rows of a and the tile's rows of b, which `columns` has packed
+ * unless queries are few. */
+static void multiply_rows(const struct attni_back_work *work, const float *a,
+                          size_t a_stride, size_t width, const struct attni_rows *b,
+                          const float *columns, float *out)
 {
+    if (work->cut->few) {
+        const struct attni_few_scores few = {
+            .n_heads = 1,
+            .n_queries = work->n_queries,
+            .n_keys = work->n_seen,
+            .width = width,
+            .query = {a, a_stride, 0},
+            .key = {attni_row_at(b, work->batch, work->head, work->key), b->row, 0},
+            .scores = out,
+            .score_row = work->cut->n_keys};
+        work->kernels->scores_f32(&few);
+        return;
+    }
     struct attni_gemm gemm = {.m = work->n_queries,
                               .n = work->n_seen,
                               .k = width,
                               .a = a,
                               .a_stride = a_stride,
-                              .b = b,
+                              .b = columns,
                               .panel_stride = work->kernels->n_panel * width,
-                              .c = rows,
+                              .c = out,
                               .c_stride = work->cut->n_keys};
     work->kernels->gemm_f32(&gemm);
 }
@@ -61,22 +79,25 @@ static void add_turned(const struct attni_back_work *work, const float *rows,
                        const float *x, size_t x_stride, size_t width, float *out)
 {
     const struct attni_kernels *kernels = work->kernels;
-    size_t n = work->n_queries, turned_row = work->cut->n_block;
-    kernels->transpose_f32(n, work->n_seen, rows, work->cut->n_keys, work->turned,
-                           turned_row);
+    size_t n = work->n_queries, turned_row = n == 1 ? 1 : work->cut->n_block;
+    const float *turned = n == 1 ? rows : work->turned; /* one row is a column too */
+    if (n > 1) {
+        kernels->transpose_f32(n, work->n_seen, rows, work->cut->n_keys, work->turned,
+                               turned_row);
+    }
     if (!kernels->pack_rows_f32(n, width, x, x_stride, work->rows,
                                 kernels->n_panel * n)) {
         /* a weight of 0 must add nothing, which a product with NaN or infinity would not */
         for (size_t j = 0; j < work->n_seen; j++) {
-            kernels->weighted_sum_f32(n, width, work->turned + j * turned_row, x,
-                                      x_stride, out + j * width);
+            kernels->weighted_sum_f32(n, width, turned + j * turned_row, x, x_stride,
+                                      out + j * width);
         }
         return;
     }
     struct attni_gemm gemm = {.m = work->n_seen,
                               .n = width,
                               .k = n,
-                              .a = work->turned,
+                              .a = turned,
                               .a_stride = turned_row,
                               .b = work->rows,
                               .panel_stride = kernels->n_panel * n,
@@ -92,7 +113,7 @@ static void add_queries(const struct attni_back_work *work)
     const struct attni_core *core = work->core;
     size_t width = core->plan->head_width, tile = work->cut->n_keys;
     float *out = work->grad_queries + work->query * width;
-    if (!work->keys_finite) {
+    if (work->cut->few || !work->keys_finite) {
         const float *key = attni_row_at(&core->key, work->batch, work->head, work->key);
         for (size_t i = 0; i < work->n_queries; i++) {
             work->kernels->weighted_sum_f32(work->n_seen, width,
@@ -131,11 +152,11 @@ static void run_block(struct attni_back_work *work)
     size_t value_row = plan->layer->spec.n_heads * plan->value_width;
     const float *query = attni_row_at(&core->query, work->batch, work->head, work->query);
     const float *cotangent = cotangent_of(work, work->query);
-    multiply_columns(work, query, core->query.row, plan->head_width, work->keys,
-                     work->scores);
+    multiply_rows(work, query, core->query.row, plan->head_width, &core->key, work->keys,
+                  work->scores);
     if (work->back->results) {
-        multiply_columns(work, cotangent, value_row, plan->value_width, work->values,
-                         work->gradients);
+        multiply_rows(work, cotangent, value_row, plan->value_width, &core->value,
+                      work->values, work->gradients);
     } else {
         memset(work->gradients, 0, work->n_queries * work->cut->n_keys * sizeof(float));
     }

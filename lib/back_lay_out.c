@@ -45,6 +45,20 @@ static bool wants_rows(const attn_plan *plan, size_t which)
     return any;
 }
 
+/* Whether those rows are the gradient of an input as they are: it was not projected, serves once, and
+ * serves no more than its own samples. */
+static bool is_direct(const attn_plan *plan, size_t which)
+{
+    enum attni_role source = attni_plan_source(plan, which);
+    bool direct = !attni_plan_projection(plan, which)->weight &&
+                  plan->batch[which] == plan->n_batch &&
+                  wants(plan, ATTNI_GRAD_INPUT, source);
+    for (size_t other = 0; other < 3; other++) {
+        direct = direct && (other == which || attni_plan_source(plan, other) != source);
+    }
+    return direct;
+}
+
 static void take_rows(attn_plan *plan, struct attni_cursor *cursor)
 {
     struct attni_back_plan *back = &plan->back;
@@ -56,7 +70,8 @@ static void take_rows(attn_plan *plan, struct attni_cursor *cursor)
         size_t row = fused ? plan->layer->fused.n_out : plan->layer->spec.n_heads * width;
         back->wants[i] = wants_rows(plan, i);
         back->attends = back->attends || back->wants[i];
-        if (back->wants[i] && (!fused || i == 0)) {
+        back->direct[i] = is_direct(plan, i);
+        if (back->wants[i] && !back->direct[i] && (!fused || i == 0)) {
             back->rows_at[i] = attni_take_floats(cursor, plan->n_batch, length, row);
         }
     }

@@ -4,6 +4,7 @@
 
 #include "cursor.h"
 #include "kernels/kernels.h"
+#include "tiles.h"
 
 /* Queries whose scores against a tile exist at once: each tile of products is added to a tile's
  * gradients as often as there are blocks. */
@@ -17,21 +18,6 @@
 
 /* With fewer heads in all, their keys are cut into parts. */
 #define ENOUGH_TASKS ((size_t)8)
-
-static size_t padded(size_t n)
-{
-    size_t n_panel = attni_kernels()->n_panel;
-    return (n + n_panel - 1) / n_panel * n_panel;
-}
-
-static size_t tile_keys(const attn_plan *plan)
-{
-    size_t width = plan->head_width < TILE_FLOATS ? plan->head_width : TILE_FLOATS;
-    width += plan->value_width < TILE_FLOATS ? plan->value_width : TILE_FLOATS;
-    size_t n = width > 0 ? TILE_FLOATS / width / LEAST_KEYS * LEAST_KEYS : MOST_KEYS;
-    n = n > MOST_KEYS ? MOST_KEYS : n < LEAST_KEYS ? LEAST_KEYS : n;
-    return plan->n_keys > 0 && plan->n_keys < n ? padded(plan->n_keys) : n;
-}
 
 static size_t key_parts(const attn_plan *plan, size_t tile)
 {
@@ -47,8 +33,9 @@ static size_t key_parts(const attn_plan *plan, size_t tile)
 void attni_back_cut(attn_plan *plan)
 {
     size_t n_rows = attni_kernels()->n_rows;
+    plan->back.few = plan->tiles.few;
     plan->back.n_block = MOST_BLOCK / n_rows * n_rows; /* whole products */
-    plan->back.n_keys = tile_keys(plan);
+    plan->back.n_keys = attni_tiles_keys(plan, TILE_FLOATS, LEAST_KEYS, MOST_KEYS);
     plan->back.key_parts = key_parts(plan, plan->back.n_keys);
 }
 
@@ -60,15 +47,16 @@ bool attni_back_lay_out(attn_plan *plan, size_t *n_bytes)
     size_t value_width = plan->value_width, n_queries = plan->n_queries;
     size_t widest = width > value_width ? width : value_width;
     size_t clipped = plan->layer->spec.clip ? block : 0;
+    size_t packed = back->few ? 0 : keys; /* few queries pack nothing */
     const size_t shapes[ATTNI_BACK_PARTS][3] = {
         [ATTNI_BACK_SCORES] = {block, keys, 1},
         [ATTNI_BACK_GRADIENTS] = {block, keys, 1},
         [ATTNI_BACK_SLOPES] = {clipped, keys, 1},
         [ATTNI_BACK_TURNED] = {keys, block, 1},
-        [ATTNI_BACK_KEYS] = {width, padded(keys), 1},
-        [ATTNI_BACK_VALUES] = {value_width, padded(keys), 1},
-        [ATTNI_BACK_KEY_ROWS] = {padded(width), keys, 1},
-        [ATTNI_BACK_ROWS] = {padded(widest), block, 1},
+        [ATTNI_BACK_KEYS] = {width, attni_tiles_padded(packed), 1},
+        [ATTNI_BACK_VALUES] = {value_width, attni_tiles_padded(packed), 1},
+        [ATTNI_BACK_KEY_ROWS] = {attni_tiles_padded(width), packed, 1},
+        [ATTNI_BACK_ROWS] = {attni_tiles_padded(widest), block, 1},
         [ATTNI_BACK_GRAD_KEYS] = {keys, width, 1},
         [ATTNI_BACK_GRAD_VALUES] = {keys, value_width, 1},
         [ATTNI_BACK_GRAD_QUERIES] = {back->key_parts > 1 ? 0 : n_queries, width, 1},

@@ -309,7 +309,9 @@ static struct attni_back_rows place_rows(const struct backward *b, size_t which)
         return (struct attni_back_rows){NULL, 0, 0, 0};
     }
     float *data =
-        attni_run_floats(&b->run, plan->back.rows_at[fused->weight ? 0 : which]);
+        plan->back.direct[which]
+            ? wanted(b, ATTNI_GRAD_INPUT, attni_plan_source(plan, which))
+            : attni_run_floats(&b->run, plan->back.rows_at[fused->weight ? 0 : which]);
     return (struct attni_back_rows){
         .data = fused->weight ? data + which * n_heads * plan->head_width : data,
         .batch = length * row,
@@ -414,7 +416,7 @@ static void back_to_input(struct backward *b, size_t which)
     struct attni_back_rows rows = place_rows(b, which);
     size_t length = which == 0 ? plan->n_queries : plan->n_keys;
     float *dx = wanted(b, ATTNI_GRAD_INPUT, source);
-    if (!rows.data) {
+    if (!rows.data || plan->back.direct[which]) {
         return;
     }
     if (plan->batch[which] < plan->n_batch) {

@@ -103,12 +103,14 @@ enum attni_back_part {
 
 /* A backward: how it is cut, and what it keeps in scratch (back_lay_out.c). */
 struct attni_back_plan {
+    bool few;                    /* queries: keys and values are used as they lie */
     size_t n_block;              /* queries whose scores exist at once */
     size_t n_keys;               /* of a tile */
     size_t key_parts;            /* into which the keys of a head are cut, each a task */
     size_t at[ATTNI_BACK_PARTS]; /* within a worker's part of scratch */
     bool wants[3];               /* gradients of projected queries, keys and values */
-    bool attends;                /* any gradient goes through attention */
+    bool direct[3]; /* those go straight to the output: nothing is to be added */
+    bool attends;   /* any gradient goes through attention */
     /* Floats in the shared part. */
     size_t rows_at[3]; /* those gradients; of a fused projection all three in the first */
     size_t row_max_at, row_factor_at;

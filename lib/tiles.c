@@ -27,20 +27,19 @@
 #define MANY_SAMPLES ((size_t)8)
 #define SAMPLES ((size_t)4)
 
-static size_t padded(size_t n)
+size_t attni_tiles_padded(size_t n)
 {
     size_t n_panel = attni_kernels()->n_panel;
     return (n + n_panel - 1) / n_panel * n_panel;
 }
 
-/* No longer than the keys are: rows of scores further apart than they need be would crowd a cache. */
-static size_t tile_keys(const attn_plan *plan)
+size_t attni_tiles_keys(const attn_plan *plan, size_t floats, size_t least, size_t most)
 {
-    size_t width = plan->head_width < TILE_FLOATS ? plan->head_width : TILE_FLOATS;
-    width += plan->value_width < TILE_FLOATS ? plan->value_width : TILE_FLOATS;
-    size_t n = width > 0 ? TILE_FLOATS / width / LEAST_KEYS * LEAST_KEYS : MOST_KEYS;
-    n = n > MOST_KEYS ? MOST_KEYS : n < LEAST_KEYS ? LEAST_KEYS : n;
-    return plan->n_keys > 0 && plan->n_keys < n ? padded(plan->n_keys) : n;
+    size_t width = plan->head_width < floats ? plan->head_width : floats;
+    width += plan->value_width < floats ? plan->value_width : floats;
+    size_t n = width > 0 ? floats / width / least * least : most;
+    n = n > most ? most : n < least ? least : n;
+    return plan->n_keys > 0 && plan->n_keys < n ? attni_tiles_padded(plan->n_keys) : n;
 }
 
 /* Into how many tasks the queries of a head are cut: no result depends on that. */
@@ -75,8 +74,9 @@ void attni_tiles_cut(attn_plan *plan)
 {
     struct attni_tiles *tiles = &plan->tiles;
     size_t n_rows = attni_kernels()->n_rows;
-    *tiles = (struct attni_tiles){.few = plan->n_queries < FEW_QUERIES,
-                                  .n_keys = tile_keys(plan)};
+    *tiles = (struct attni_tiles){
+        .few = plan->n_queries < FEW_QUERIES,
+        .n_keys = attni_tiles_keys(plan, TILE_FLOATS, LEAST_KEYS, MOST_KEYS)};
     if (tiles->few) {
         cut_few(plan, tiles);
         return;
@@ -103,7 +103,7 @@ bool attni_tiles_lay_out(attn_plan *plan, size_t *n_bytes)
         [ATTNI_QUERY_TILE] = {copied, plan->head_width, sizeof(float)},
         [ATTNI_RESULTS] = {copied, plan->value_width, sizeof(float)},
         [ATTNI_KEY_TILE] = {plan->head_width, keys, sizeof(float)},
-        [ATTNI_VALUE_TILE] = {padded(plan->value_width), keys, sizeof(float)},
+        [ATTNI_VALUE_TILE] = {attni_tiles_padded(plan->value_width), keys, sizeof(float)},
         [ATTNI_MAX] = {rows, 1, sizeof(float)},
         [ATTNI_SUM] = {rows, 1, sizeof(float)},
         [ATTNI_NEXT_EDGES] = {rows, 1, sizeof(void *)},
