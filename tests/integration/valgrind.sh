@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Does a daemon that served 1,000 mixed good and bad requests and was stopped leave no byte lost, and
+# Does a daemon that served 1,200 mixed good and bad requests and was stopped leave no byte lost, and
 # did it never touch memory that is not its own? valgrind.sh DAEMON
 . "$(dirname "$0")/lib.sh"
 py "$here/models.py" repository "$scratch/models"
@@ -31,6 +31,12 @@ request "$(tensor queries FP32 '[1,1,1,2]' '[0,0]'),$(tensor keys FP32 '[1,2,1,2
     tensor edge_types INT64 '[1]' '[0]')" >"$scratch/edge"
 request "$(tensor k FP32 '[1,2,4]' '[1,0,0,0,0,1,0,0]'),$(tensor v FP32 '[1,2,4]' '[1,2,3,4,3,4,5,6]'),$(
     tensor q FP32 '[1,1,4]' '[0,0,0,0]'),$(tensor mask BOOL '[1,1,2]' '[false,false]')" >"$scratch/blocked"
+cotangent=$(tensor grad_output FP32 '[1,1,4]' '[1,2,3,4]')
+request "$query,$key,$value,$cotangent" >"$scratch/gradient"
+request "$query,$key,$value,$(tensor grad_output FP32 '[1,1,3]' '[1,2,3]')" >"$scratch/bad-gradient"
+request "$query,$key,$value" '"parameters":{"training":true,"samples":3},"outputs":[{"name":"out.variance"}]' \
+    >"$scratch/samples"
+request "$query,$key,$value" '"parameters":{"training":true,"samples":0}' >"$scratch/bad-samples"
 
 echo 'junk' >"$scratch/junk"
 : >"$scratch/nothing"
@@ -68,8 +74,12 @@ for _ in $(seq 1 50); do
     add 200 /v2/models/relational/config -
     add 200 /v2/repository/index nothing
     add 404 /v2/nowhere -
+    add 200 /v2/models/mha/gradient gradient
+    add 400 /v2/models/mha/gradient bad-gradient
+    add 200 /v2/models/mha/infer samples
+    add 400 /v2/models/mha/infer bad-samples
 done
-equal "so many requests" 1000 "$(wc -l <"$scratch/expected")"
+equal "so many requests" 1200 "$(wc -l <"$scratch/expected")"
 curl -K "$scratch/requests" >"$scratch/statuses"
 holds "each got its status" cmp "$scratch/expected" "$scratch/statuses"
 stop_daemon "no error, no byte lost, exit status 0"
