@@ -333,8 +333,8 @@ static struct ad_request *scores_request(const struct problem *problem)
     static const char *const more[] = {
         [FORWARD] = "}",
         [GRADIENTS] = "}",
-        [SAMPLES] = ",\"training\":true,\"seed\":1,\"samples\":4},\"outputs\":"
-                    "[{\"name\":\"logits.mean\"}]",
+        [SAMPLES] = (",\"training\":true,\"seed\":1,\"samples\":4},\"outputs\":"
+                     "[{\"name\":\"logits.mean\"}]"),
     };
     static const char tensor[] =
         "{\"name\":\"%s\",\"datatype\":\"FP32\",\"shape\":[%zu,%zu,"
