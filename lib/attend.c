@@ -25,8 +25,8 @@ static struct input input_of(const attn_plan *plan, size_t which)
     return (struct input){.linear = attni_plan_projection(plan, which),
                           .data = plan->inputs[which].data,
                           .batch = plan->batch[which],
-                          .length = which == 0 ? plan->n_queries : plan->n_keys,
-                          .width = which == 2 ? plan->value_width : plan->head_width,
+                          .length = attni_plan_length(plan, which),
+                          .width = attni_plan_width(plan, which),
                           .column = fused ? which * n_heads * plan->head_width : 0};
 }
 

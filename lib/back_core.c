@@ -192,6 +192,13 @@ static void give_out(const struct attni_back_work *work,
     }
 }
 
+/* What gradients of queries and keys have yet to be multiplied by: with terms, which add to them without a
+ * scale, attni_back_row has applied it. */
+static float scale_left(const attn_plan *plan)
+{
+    return attni_terms_any(plan) ? 1 : plan->scale;
+}
+
 /* All queries against the tile of keys. */
 static void run_tile(struct attni_back_work *work)
 {
@@ -214,10 +221,8 @@ static void run_tile(struct attni_back_work *work)
         }
         run_block(work);
     }
-    /* what terms add to the gradients of keys carries no scale: attni_back_row has applied it then */
-    float scale = attni_terms_any(plan) ? 1 : plan->scale;
-    give_out(work, &work->back->key, work->key, work->n_keys, plan->head_width, scale,
-             work->grad_keys);
+    give_out(work, &work->back->key, work->key, work->n_keys, plan->head_width,
+             scale_left(plan), work->grad_keys);
     give_out(work, &work->back->value, work->key, work->n_keys, plan->value_width, 1,
              work->grad_values);
 }
@@ -274,8 +279,8 @@ void attni_back_run(const struct attni_back *back, size_t task, unsigned char *s
         run_tile(&work);
     }
     if (parts == 1) {
-        give_out(&work, &back->query, 0, plan->n_queries, width,
-                 attni_terms_any(plan) ? 1 : plan->scale, work.grad_queries);
+        give_out(&work, &back->query, 0, plan->n_queries, width, scale_left(plan),
+                 work.grad_queries);
     }
 }
 
@@ -303,6 +308,6 @@ void attni_back_gather(const struct attni_back *back, size_t task)
                                          .kernels = attni_kernels(),
                                          .batch = task / n_heads,
                                          .head = task % n_heads};
-    give_out(&work, &back->query, 0, plan->n_queries, plan->head_width,
-             attni_terms_any(plan) ? 1 : plan->scale, sum);
+    give_out(&work, &back->query, 0, plan->n_queries, plan->head_width, scale_left(plan),
+             sum);
 }

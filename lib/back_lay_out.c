@@ -9,22 +9,17 @@
 
 #include <stdint.h>
 
-static bool wants(const attn_plan *plan, enum attni_result_kind kind, size_t index)
-{
-    return attni_plan_find(plan, kind, index) < plan->n_outputs;
-}
-
 /* Whether any gradient of a table of edges or a dense relation is asked for. */
 static bool wants_terms(const attn_plan *plan)
 {
     struct attni_parameter parameters[ATTNI_MAX_PARAMETERS];
     size_t n = attni_spec_parameters(&plan->layer->spec, parameters);
-    bool any = wants(plan, ATTNI_GRAD_INPUT, ATTNI_DENSE_KQ) ||
-               wants(plan, ATTNI_GRAD_INPUT, ATTNI_DENSE_KV);
+    bool any = attni_plan_wants(plan, ATTNI_GRAD_INPUT, ATTNI_DENSE_KQ) ||
+               attni_plan_wants(plan, ATTNI_GRAD_INPUT, ATTNI_DENSE_KV);
     for (size_t i = 0; i < n; i++) {
         bool table = parameters[i].kind == ATTNI_EDGE_BIAS ||
                      parameters[i].kind == ATTNI_EDGE_VALUE_BIAS;
-        any = any || (table && wants(plan, ATTNI_GRAD_PARAMETER, i));
+        any = any || (table && attni_plan_wants(plan, ATTNI_GRAD_PARAMETER, i));
     }
     return any;
 }
@@ -34,13 +29,13 @@ static bool wants_rows(const attn_plan *plan, size_t which)
 {
     struct attni_parameter parameters[ATTNI_MAX_PARAMETERS];
     size_t n = attni_spec_parameters(&plan->layer->spec, parameters);
-    bool any = wants(plan, ATTNI_GRAD_INPUT, attni_plan_source(plan, which));
+    bool any = attni_plan_wants(plan, ATTNI_GRAD_INPUT, attni_plan_source(plan, which));
     for (size_t i = 0; i < n; i++) {
         bool linear =
             parameters[i].kind == ATTNI_WEIGHT || parameters[i].kind == ATTNI_BIAS;
         bool own = parameters[i].owner == ATTNI_FUSED ||
                    parameters[i].owner == ATTNI_OF_QUERY + which;
-        any = any || (linear && own && wants(plan, ATTNI_GRAD_PARAMETER, i));
+        any = any || (linear && own && attni_plan_wants(plan, ATTNI_GRAD_PARAMETER, i));
     }
     return any;
 }
@@ -52,7 +47,7 @@ static bool is_direct(const attn_plan *plan, size_t which)
     enum attni_role source = attni_plan_source(plan, which);
     bool direct = !attni_plan_projection(plan, which)->weight &&
                   plan->batch[which] == plan->n_batch &&
-                  wants(plan, ATTNI_GRAD_INPUT, source);
+                  attni_plan_wants(plan, ATTNI_GRAD_INPUT, source);
     for (size_t other = 0; other < 3; other++) {
         direct = direct && (other == which || attni_plan_source(plan, other) != source);
     }
@@ -65,8 +60,7 @@ static void take_rows(attn_plan *plan, struct attni_cursor *cursor)
     bool fused = plan->layer->fused.weight != NULL;
     back->attends = wants_terms(plan);
     for (size_t i = 0; i < 3; i++) {
-        size_t length = i == 0 ? plan->n_queries : plan->n_keys;
-        size_t width = i == 2 ? plan->value_width : plan->head_width;
+        size_t length = attni_plan_length(plan, i), width = attni_plan_width(plan, i);
         size_t row = fused ? plan->layer->fused.n_out : plan->layer->spec.n_heads * width;
         back->wants[i] = wants_rows(plan, i);
         back->attends = back->attends || back->wants[i];
@@ -82,16 +76,14 @@ static void take_steps(attn_plan *plan, struct attni_cursor *cursor)
 {
     struct attni_back_plan *back = &plan->back;
     const attn_layer *layer = plan->layer;
-    const struct attni_post *posts[] = {&layer->normalisation, &layer->activation};
+    const struct attni_post *posts = layer->posts;
     size_t n_batch = plan->n_batch, n_queries = plan->n_queries;
     size_t width = attni_spec_output_width(&layer->spec);
     size_t context = layer->spec.n_heads * plan->value_width;
-    bool any = !plan->given[ATTNI_GRAD_OUTPUT];
     back->context_at = attni_take_floats(cursor, n_batch, n_queries, context);
     for (size_t i = 0; i < ATTNI_N_POSTS; i++) {
-        if (posts[i]->spec.kind != ATTN_POST_NONE) {
+        if (posts[i].spec.kind != ATTN_POST_NONE) {
             back->steps_at[1 + i] = attni_take_floats(cursor, n_batch, n_queries, width);
-            any = true;
         }
     }
     if (layer->output.weight) {
@@ -99,7 +91,7 @@ static void take_steps(attn_plan *plan, struct attni_cursor *cursor)
         back->context_cotangent_at =
             attni_take_floats(cursor, n_batch, n_queries, context);
     }
-    if (any) {
+    if (attni_plan_has_posts(plan) || !plan->given[ATTNI_GRAD_OUTPUT]) {
         back->cotangent_at = attni_take_floats(cursor, n_batch, n_queries, width);
     }
 }
@@ -111,7 +103,8 @@ static void take_attention(attn_plan *plan, struct attni_cursor *cursor)
     back->row_max_at = attni_take_floats(cursor, plan->n_batch, n_heads, plan->n_queries);
     back->row_factor_at =
         attni_take_floats(cursor, plan->n_batch, n_heads, plan->n_queries);
-    if (plan->given[ATTNI_GRAD_ATTENTION] && !wants(plan, ATTNI_ATTENTION, 0)) {
+    if (plan->given[ATTNI_GRAD_ATTENTION] &&
+        !attni_plan_wants(plan, ATTNI_ATTENTION, 0)) {
         size_t n = 0;
         cursor->overflow =
             cursor->overflow ||

@@ -6,9 +6,6 @@
 #include "back_scores.h"
 
 #include "kernels/kernels.h"
-#include "post.h"
-#include "scores.h"
-#include "status.h"
 #include "tensor.h"
 
 #include <string.h>
@@ -171,29 +168,16 @@ static void scores_task(void *argument, size_t task, size_t worker)
 
 /* ---- all of it ----------------------------------------------------------------------------- */
 
-static void forward_task(void *argument, size_t task, size_t worker)
-{
-    const struct attni_run *run = argument;
-    (void)worker;
-    attni_scores_run(run->plan, run->out, task);
-}
-
-static float *gradient_of(const struct attni_run *run, enum attni_role role,
-                          float *const *outputs)
-{
-    return attni_plan_memory(run->plan,
-                             attni_plan_find(run->plan, ATTNI_GRAD_INPUT, role), outputs);
-}
-
 void attni_back_scores(struct attni_run *run, float *const *outputs)
 {
     const attn_plan *plan = run->plan;
     const struct attni_free *free = &plan->free;
-    run->out = attni_plan_memory(plan, attni_plan_find(plan, ATTNI_MAIN, 0), outputs);
-    attni_run_spread(run->parallel, run->out ? attni_scores_n_tasks(plan) : 0,
-                     forward_task, run);
-    struct scores_step query = {run, gradient_of(run, ATTNI_QUERY, outputs), false};
-    struct scores_step key = {run, gradient_of(run, ATTNI_KEY, outputs), true};
+    run->out = attni_plan_memory(plan, ATTNI_MAIN, 0, outputs);
+    attni_run_scores(run);
+    struct scores_step query = {
+        run, attni_plan_memory(plan, ATTNI_GRAD_INPUT, ATTNI_QUERY, outputs), false};
+    struct scores_step key = {
+        run, attni_plan_memory(plan, ATTNI_GRAD_INPUT, ATTNI_KEY, outputs), true};
     attni_run_spread(run->parallel,
                      query.out ? count_entries(free, free->query, true) : 0, scores_task,
                      &query);

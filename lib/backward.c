@@ -26,8 +26,7 @@ struct backward {
 
 static float *wanted(const struct backward *b, enum attni_result_kind kind, size_t index)
 {
-    return attni_plan_memory(b->run.plan, attni_plan_find(b->run.plan, kind, index),
-                             b->outputs);
+    return attni_plan_memory(b->run.plan, kind, index, b->outputs);
 }
 
 static float *gradient_of(const struct backward *b, enum attni_parameter_kind kind,
@@ -36,7 +35,7 @@ static float *gradient_of(const struct backward *b, enum attni_parameter_kind ki
     return attni_plan_gradient(b->run.plan, kind, owner, b->outputs);
 }
 
-/* Elements of results [batch, queries, width]. */
+/* Rows of results [batch, queries, width]. */
 static size_t n_rows_of(const attn_plan *plan)
 {
     return plan->n_batch * plan->n_queries;
@@ -61,12 +60,11 @@ static void clear(float *memory, size_t n)
 static void take_posts(struct backward *b)
 {
     const attn_plan *plan = b->run.plan;
-    const struct attni_post *posts[] = {&plan->layer->normalisation,
-                                        &plan->layer->activation};
+    const struct attni_post *posts = plan->layer->posts;
     size_t n = n_rows_of(plan) * attni_spec_output_width(&plan->layer->spec);
     for (size_t i = 0; i < ATTNI_N_POSTS; i++) {
         b->steps[1 + i] = b->steps[i];
-        if (posts[i]->spec.kind != ATTN_POST_NONE) {
+        if (posts[i].spec.kind != ATTN_POST_NONE) {
             b->steps[1 + i] = attni_run_floats(&b->run, plan->back.steps_at[1 + i]);
             memcpy(b->steps[1 + i], b->steps[i], n * sizeof(float));
             attni_run_post(&b->run, (enum attni_post_owner)i, b->steps[1 + i], 0,
@@ -82,8 +80,7 @@ static void run_forward(struct backward *b)
     const attn_plan *plan = run->plan;
     const attn_layer *layer = plan->layer;
     float *out = wanted(b, ATTNI_MAIN, 0);
-    bool posts = layer->normalisation.spec.kind != ATTN_POST_NONE ||
-                 layer->activation.spec.kind != ATTN_POST_NONE;
+    bool posts = attni_plan_has_posts(plan);
     run->context = attni_run_floats(run, plan->back.context_at);
     if (layer->output.weight && (out || posts)) {
         run->out = attni_run_floats(run, plan->back.steps_at[0]);
@@ -125,9 +122,8 @@ static void back_through_post(struct backward *b, enum attni_post_owner owner,
                               float *gradient)
 {
     const attn_plan *plan = b->run.plan;
-    const struct attni_post *posts[] = {&plan->layer->normalisation,
-                                        &plan->layer->activation};
-    struct post_step step = {posts[owner],
+    const struct attni_post *posts = plan->layer->posts;
+    struct post_step step = {&posts[owner],
                              {.input = b->steps[owner],
                               .output = b->steps[1 + owner],
                               .gradient = gradient,
@@ -147,23 +143,19 @@ static void back_through_post(struct backward *b, enum attni_post_owner owner,
 static void back_through_posts(struct backward *b)
 {
     const attn_plan *plan = b->run.plan;
-    const struct attni_post *posts[] = {&plan->layer->normalisation,
-                                        &plan->layer->activation};
+    const struct attni_post *posts = plan->layer->posts;
     size_t n = n_rows_of(plan) * attni_spec_output_width(&plan->layer->spec);
-    bool given = plan->given[ATTNI_GRAD_OUTPUT], any = false;
+    bool given = plan->given[ATTNI_GRAD_OUTPUT];
     float *gradient = attni_run_floats(&b->run, plan->back.cotangent_at);
     b->cotangent = given ? plan->inputs[ATTNI_GRAD_OUTPUT].data : gradient;
-    for (size_t i = 0; i < ATTNI_N_POSTS; i++) {
-        any = any || posts[i]->spec.kind != ATTN_POST_NONE;
-    }
     if (!given) {
         clear(gradient, n);
-    } else if (any) {
+    } else if (attni_plan_has_posts(plan)) {
         memcpy(gradient, b->cotangent, n * sizeof *gradient);
         b->cotangent = gradient;
     }
     for (size_t i = ATTNI_N_POSTS; i-- > 0;) {
-        if (posts[i]->spec.kind != ATTN_POST_NONE) {
+        if (posts[i].spec.kind != ATTN_POST_NONE) {
             back_through_post(b, (enum attni_post_owner)i, gradient);
         }
     }
@@ -302,8 +294,7 @@ static struct attni_back_rows place_rows(const struct backward *b, size_t which)
     const attn_plan *plan = b->run.plan;
     const struct attni_linear *fused = &plan->layer->fused;
     size_t n_heads = plan->layer->spec.n_heads;
-    size_t length = which == 0 ? plan->n_queries : plan->n_keys;
-    size_t width = which == 2 ? plan->value_width : plan->head_width;
+    size_t length = attni_plan_length(plan, which), width = attni_plan_width(plan, which);
     size_t row = fused->weight ? fused->n_out : n_heads * width;
     if (!plan->back.wants[which]) {
         return (struct attni_back_rows){NULL, 0, 0, 0};
@@ -414,7 +405,7 @@ static void back_to_input(struct backward *b, size_t which)
     const struct attni_linear *linear = attni_plan_projection(plan, which);
     enum attni_role source = attni_plan_source(plan, which);
     struct attni_back_rows rows = place_rows(b, which);
-    size_t length = which == 0 ? plan->n_queries : plan->n_keys;
+    size_t length = attni_plan_length(plan, which);
     float *dx = wanted(b, ATTNI_GRAD_INPUT, source);
     if (!rows.data || plan->back.direct[which]) {
         return;
@@ -449,7 +440,7 @@ static void clear_all(const attn_plan *plan, float *const *outputs)
     for (size_t i = 0; i < plan->n_outputs; i++) {
         size_t n = 0;
         if (attn_tensor_count(&plan->outputs[i].tensor, &n) == ATTN_OK) {
-            clear(attni_plan_memory(plan, i, outputs), n);
+            clear(outputs[i], n);
         }
     }
 }

@@ -94,6 +94,19 @@ void attni_dropout_factors(const struct attni_dropout *dropout, size_t sample,
     }
 }
 
+void attni_dropout_apply(const struct attni_dropout *dropout, size_t sample, size_t head,
+                         size_t row, size_t first, size_t n, float *x)
+{
+    float factors[CHUNK];
+    for (size_t j = 0; j < n; j += CHUNK) {
+        size_t m = n - j < CHUNK ? n - j : CHUNK;
+        attni_dropout_factors(dropout, sample, head, row, first + j, m, factors);
+        for (size_t k = 0; k < m; k++) {
+            x[j + k] *= factors[k];
+        }
+    }
+}
+
 bool attni_dropout_check(const float *uniform, size_t n, size_t *bad)
 {
     for (size_t i = 0; i < n; i++) {

@@ -34,6 +34,10 @@ void attni_dropout_factors(const struct attni_dropout *dropout, size_t sample,
                            size_t head, size_t row, size_t first, size_t n,
                            float *factors);
 
+/* x[j] *= the factor of element (sample, head, row, first + j), for j < n. */
+void attni_dropout_apply(const struct attni_dropout *dropout, size_t sample, size_t head,
+                         size_t row, size_t first, size_t n, float *x);
+
 /* Whether all n given draws are in [0, 1); *bad is the first that is not (NaN is not). */
 bool attni_dropout_check(const float *uniform, size_t n, size_t *bad);
 

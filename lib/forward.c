@@ -3,7 +3,6 @@
 #include "lay_out.h"
 #include "moments.h"
 #include "run.h"
-#include "scores.h"
 #include "status.h"
 
 /* One forward under way. */
@@ -15,20 +14,12 @@ struct forward {
 
 /* ---- one draw ------------------------------------------------------------------------------ */
 
-static void scores_task(void *argument, size_t task, size_t worker)
-{
-    const struct attni_run *run = argument;
-    (void)worker;
-    attni_scores_run(run->plan, run->out, task);
-}
-
 /* Where this draw's output goes, main (0) or probabilities (1); NULL: it is not wanted. */
 static float *memory_of(const struct forward *forward, size_t which)
 {
     const attn_plan *plan = forward->run.plan;
-    float *own = attni_plan_memory(
-        plan, attni_plan_find(plan, which ? ATTNI_ATTENTION : ATTNI_MAIN, 0),
-        forward->outputs);
+    float *own = attni_plan_memory(plan, which ? ATTNI_ATTENTION : ATTNI_MAIN, 0,
+                                   forward->outputs);
     size_t n = plan->n_values[which];
     if (!plan->computes[which] || n == 0) {
         return NULL;
@@ -44,8 +35,7 @@ static void compute(struct forward *forward)
     run->out = memory_of(forward, 0);
     run->attention = memory_of(forward, 1);
     if (plan->layer->spec.scores_only) {
-        attni_run_spread(run->parallel, run->out ? attni_scores_n_tasks(plan) : 0,
-                         scores_task, run);
+        attni_run_scores(run);
         return;
     }
     if (!run->out && !run->attention) {
@@ -89,8 +79,7 @@ static struct moments_step moments_of(const struct forward *forward, size_t whic
     enum attni_result_kind kind = which ? ATTNI_ATTENTION_MOMENT : ATTNI_MAIN_MOMENT;
     float *memory[ATTNI_N_MOMENTS];
     for (size_t i = 0; i < ATTNI_N_MOMENTS; i++) {
-        memory[i] =
-            attni_plan_memory(plan, attni_plan_find(plan, kind, i), forward->outputs);
+        memory[i] = attni_plan_memory(plan, kind, i, forward->outputs);
     }
     struct moments_step step = {.draw = forward->draw,
                                 .mean = memory[ATTNI_DRAWS_MEAN],

@@ -53,7 +53,7 @@ static void take_rows(attn_plan *plan, size_t i, struct attni_cursor *cursor)
     const struct attni_rounds *rounds = &plan->rounds;
     const struct attni_linear *linear = attni_plan_projection(plan, i);
     size_t length = i == 0 ? plan->n_queries : rounds->n_keys;
-    size_t width = i == 2 ? plan->value_width : plan->head_width;
+    size_t width = attni_plan_width(plan, i);
     size_t n_samples =
         plan->batch[i] < rounds->n_samples ? plan->batch[i] : rounds->n_samples;
     bool within_tasks = rounds->by_head && i == 0 && !plan->tiles.few;
@@ -196,10 +196,9 @@ static void take_draws(attn_plan *plan, struct attni_cursor *cursor)
                                                     ATTNI_ATTENTION_MOMENT};
     for (size_t i = 0; i < 2; i++) {
         size_t n_bytes = 0;
-        bool given = attni_plan_find(plan, own[i], 0) < plan->n_outputs;
-        bool gathered =
-            attni_plan_find(plan, moment[i], ATTNI_DRAWS_MEAN) < plan->n_outputs ||
-            attni_plan_find(plan, moment[i], ATTNI_DRAWS_VARIANCE) < plan->n_outputs;
+        bool given = attni_plan_wants(plan, own[i], 0);
+        bool gathered = attni_plan_wants(plan, moment[i], ATTNI_DRAWS_MEAN) ||
+                        attni_plan_wants(plan, moment[i], ATTNI_DRAWS_VARIANCE);
         if (plan->computes[i] && !given) {
             plan->draw_at[i] = attni_take_floats(cursor, plan->n_values[i], 1, 1);
         }

@@ -235,8 +235,8 @@ static void bind(attn_layer *layer, const struct layout *layout)
     layer->output = bind_linear(layer, layout, &spec->output_projection);
     layer->edge_bias = loaded(layer, layout, spec->edge.bias, "");
     layer->edge_value_bias = loaded(layer, layout, spec->edge.value_bias, "");
-    layer->normalisation = bind_post(layer, layout, &spec->normalisation);
-    layer->activation = bind_post(layer, layout, &spec->activation);
+    layer->posts[ATTNI_NORMALISATION] = bind_post(layer, layout, &spec->normalisation);
+    layer->posts[ATTNI_ACTIVATION] = bind_post(layer, layout, &spec->activation);
 }
 
 enum attn_status attn_layer_create(const struct attn_spec *spec,

@@ -19,7 +19,7 @@ struct attn_layer {
     size_t n_floats;
     struct attni_linear fused, query, key, value, output;
     const float *edge_bias, *edge_value_bias;
-    struct attni_post normalisation, activation;
+    struct attni_post posts[ATTNI_N_POSTS]; /* by enum attni_post_owner */
     struct attni_port_names port_names;
 };
 

@@ -76,7 +76,7 @@ static enum attn_status fit_draws(const attn_plan *plan, const struct attn_tenso
                                   struct attn_error *error)
 {
     const attn_layer *layer = plan->layer;
-    const struct attni_post *posts[] = {&layer->normalisation, &layer->activation};
+    const struct attni_post *posts = layer->posts;
     enum attn_status status =
         fit(plan, ATTNI_DROPOUT_UNIFORM, "dropout_uniform", &own[1], error);
     struct attn_tensor rows = {
@@ -86,7 +86,7 @@ static enum attn_status fit_draws(const attn_plan *plan, const struct attn_tenso
         status = fit(plan, (enum attni_role)(ATTNI_POST_UNIFORM + i),
                      layer->port_names.uniform[i], &rows, error);
         if (status == ATTN_OK) {
-            status = check_batch(plan, posts[i], error);
+            status = check_batch(plan, &posts[i], error);
         }
     }
     return status;

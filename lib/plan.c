@@ -21,7 +21,9 @@ const struct attni_linear *attni_plan_projection(const attn_plan *plan, size_t w
 
 /* ---- inputs by name ------------------------------------------------------------------------ */
 
-size_t attni_plan_find(const attn_plan *plan, enum attni_result_kind kind, size_t index)
+/* The output that is such a result, as an index; n_outputs: it is not asked for. */
+static size_t find_result(const attn_plan *plan, enum attni_result_kind kind,
+                          size_t index)
 {
     size_t i = 0;
     while (i < plan->n_outputs &&
@@ -31,14 +33,29 @@ size_t attni_plan_find(const attn_plan *plan, enum attni_result_kind kind, size_
     return i;
 }
 
-float *attni_plan_memory(const attn_plan *plan, size_t index, float *const *outputs)
+bool attni_plan_wants(const attn_plan *plan, enum attni_result_kind kind, size_t index)
 {
-    size_t n = 0;
-    if (index >= plan->n_outputs || attn_tensor_count(&plan->outputs[index].tensor, &n) ||
+    return find_result(plan, kind, index) < plan->n_outputs;
+}
+
+float *attni_plan_memory(const attn_plan *plan, enum attni_result_kind kind, size_t index,
+                         float *const *outputs)
+{
+    size_t i = find_result(plan, kind, index), n = 0;
+    if (i == plan->n_outputs || attn_tensor_count(&plan->outputs[i].tensor, &n) ||
         n == 0) {
         return NULL;
     }
-    return outputs[index];
+    return outputs[i];
+}
+
+bool attni_plan_has_posts(const attn_plan *plan)
+{
+    bool any = false;
+    for (size_t i = 0; i < ATTNI_N_POSTS; i++) {
+        any = any || plan->layer->posts[i].spec.kind != ATTN_POST_NONE;
+    }
+    return any;
 }
 
 /* The parameter of that kind and owner, as an index among the spec's; ATTNI_MAX_PARAMETERS: there is
@@ -59,17 +76,15 @@ static size_t find_parameter(const attn_plan *plan, enum attni_parameter_kind ki
 float *attni_plan_statistic(const attn_plan *plan, enum attni_post_owner owner,
                             enum attni_parameter_kind kind, float *const *outputs)
 {
-    size_t parameter = find_parameter(plan, kind, owner);
-    return attni_plan_memory(plan, attni_plan_find(plan, ATTNI_STATE, parameter),
+    return attni_plan_memory(plan, ATTNI_STATE, find_parameter(plan, kind, owner),
                              outputs);
 }
 
 float *attni_plan_gradient(const attn_plan *plan, enum attni_parameter_kind kind,
                            size_t owner, float *const *outputs)
 {
-    size_t parameter = find_parameter(plan, kind, owner);
-    return attni_plan_memory(plan, attni_plan_find(plan, ATTNI_GRAD_PARAMETER, parameter),
-                             outputs);
+    return attni_plan_memory(plan, ATTNI_GRAD_PARAMETER,
+                             find_parameter(plan, kind, owner), outputs);
 }
 
 enum attni_role attni_plan_source(const attn_plan *plan, size_t which)
@@ -267,7 +282,7 @@ static enum attn_status add_output(attn_plan *plan, const struct attn_port *port
 {
     struct attn_tensor tensor = result_shape(plan, result, own);
     size_t n_bytes;
-    if (attni_plan_find(plan, result->kind, result->index) < plan->n_outputs) {
+    if (attni_plan_wants(plan, result->kind, result->index)) {
         return attni_fail(error, ATTN_INVALID, port->name, "output '%s': asked for twice",
                           port->name);
     }

@@ -170,15 +170,27 @@ struct attn_plan {
     size_t linear_at;
 };
 
+/* Of queries, keys or values (0, 1, 2): rows of a sample, and width of a head. */
+static inline size_t attni_plan_length(const attn_plan *plan, size_t which)
+{
+    return which == 0 ? plan->n_queries : plan->n_keys;
+}
+
+static inline size_t attni_plan_width(const attn_plan *plan, size_t which)
+{
+    return which == 2 ? plan->value_width : plan->head_width;
+}
+
 /* Which of query, key and value (0, 1, 2) a projection makes from its own input. */
 const struct attni_linear *attni_plan_projection(const attn_plan *plan, size_t which);
 
-/* The output that is such a result, as an index; n_outputs: it is not wanted. */
-size_t attni_plan_find(const attn_plan *plan, enum attni_result_kind kind, size_t index);
+/* Whether such a result is asked for. */
+bool attni_plan_wants(const attn_plan *plan, enum attni_result_kind kind, size_t index);
 
-/* The memory of an output by its index, or NULL where it is not wanted or has no elements: axes may
- * then be as large as they like, so nothing may walk over them. */
-float *attni_plan_memory(const attn_plan *plan, size_t index, float *const *outputs);
+/* Its memory, or NULL where it is not asked for or has no elements: axes may then be as large as they
+ * like, so nothing may walk over them. */
+float *attni_plan_memory(const attn_plan *plan, enum attni_result_kind kind, size_t index,
+                         float *const *outputs);
 
 /* Where a moved statistic of a step after the heads goes; NULL: it is not wanted. */
 float *attni_plan_statistic(const attn_plan *plan, enum attni_post_owner owner,
@@ -187,6 +199,9 @@ float *attni_plan_statistic(const attn_plan *plan, enum attni_post_owner owner,
 /* The same for the gradient of a parameter; owner as in struct attni_parameter. */
 float *attni_plan_gradient(const attn_plan *plan, enum attni_parameter_kind kind,
                            size_t owner, float *const *outputs);
+
+/* Whether any step follows the joined heads' projection. */
+bool attni_plan_has_posts(const attn_plan *plan);
 
 /* Which input serves as query, key or value (0, 1, 2). */
 enum attni_role attni_plan_source(const attn_plan *plan, size_t which);

@@ -18,22 +18,11 @@ size_t attni_post_n_tasks(const struct attni_post *post,
     return nothing ? 0 : crosses_samples(post, data) ? data->length : data->n_samples;
 }
 
-/* Factors under way at a time. */
-#define CHUNK 256
-
 void attni_drop(const struct attni_dropout *dropout, size_t sample, size_t length,
                 size_t width, float *x)
 {
-    float factors[CHUNK];
     for (size_t i = 0; i < length; i++) {
-        for (size_t d = 0; d < width; d += CHUNK) {
-            size_t n = width - d < CHUNK ? width - d : CHUNK;
-            float *part = x + i * width + d;
-            attni_dropout_factors(dropout, sample, 0, i, d, n, factors);
-            for (size_t j = 0; j < n; j++) {
-                part[j] *= factors[j];
-            }
-        }
+        attni_dropout_apply(dropout, sample, 0, i, 0, width, x + i * width);
     }
 }
 

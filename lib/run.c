@@ -4,6 +4,7 @@
 
 #include "edges.h"
 #include "post.h"
+#include "scores.h"
 #include "status.h"
 
 #include <stdint.h>
@@ -87,12 +88,11 @@ static enum attn_status check_all_draws(const attn_plan *plan, struct attn_error
 struct attni_dropout attni_run_post_draws(const attn_plan *plan,
                                           enum attni_post_owner owner, size_t draw)
 {
-    const struct attni_post *posts[] = {&plan->layer->normalisation,
-                                        &plan->layer->activation};
+    const struct attni_post *posts = plan->layer->posts;
     size_t role = ATTNI_POST_UNIFORM + (size_t)owner;
     size_t width = attni_spec_output_width(&plan->layer->spec);
     return (struct attni_dropout){
-        .probability = posts[owner]->spec.probability,
+        .probability = posts[owner].spec.probability,
         .seed = plan->mode.seed + draw,
         .stream = owner == ATTNI_NORMALISATION ? ATTNI_DRAW_NORMALISATION
                                                : ATTNI_DRAW_ACTIVATION,
@@ -134,10 +134,9 @@ void attni_run_post(const struct attni_run *run, enum attni_post_owner owner, fl
                     size_t draw, float *const *outputs)
 {
     const attn_plan *plan = run->plan;
-    const struct attni_post *posts[] = {&plan->layer->normalisation,
-                                        &plan->layer->activation};
+    const struct attni_post *posts = plan->layer->posts;
     struct post_step step = {
-        posts[owner],
+        &posts[owner],
         {.data = data,
          .n_samples = plan->n_batch,
          .length = plan->n_queries,
@@ -149,6 +148,21 @@ void attni_run_post(const struct attni_run *run, enum attni_post_owner owner, fl
              attni_plan_statistic(plan, owner, ATTNI_RUNNING_VARIANCE, outputs)}};
     attni_run_spread(run->parallel, attni_post_n_tasks(step.post, &step.data), post_task,
                      &step);
+}
+
+/* ---- scores alone -------------------------------------------------------------------------- */
+
+static void scores_task(void *argument, size_t task, size_t worker)
+{
+    const struct attni_run *run = argument;
+    (void)worker;
+    attni_scores_run(run->plan, run->out, task);
+}
+
+void attni_run_scores(struct attni_run *run)
+{
+    attni_run_spread(run->parallel, run->out ? attni_scores_n_tasks(run->plan) : 0,
+                     scores_task, run);
 }
 
 /* ---- start --------------------------------------------------------------------------------- */

@@ -44,6 +44,9 @@ void attni_run_products(struct attni_products *list);
 /* Everything up to the joined heads and their projection, in as many rounds as the plan says. */
 void attni_run_attend(struct attni_run *run);
 
+/* Masked scores alone, into out. */
+void attni_run_scores(struct attni_run *run);
+
 /* Take a step after the heads on data, [samples, length, width], in place; statistics that it moves go
  * to the outputs that want them. draw: which of n_draws. */
 void attni_run_post(const struct attni_run *run, enum attni_post_owner owner, float *data,

@@ -6,9 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Weights that are dropped at a time. */
-#define DROPPED ((size_t)128)
-
 /* ---- start --------------------------------------------------------------------------------- */
 
 static void bind_scratch(struct attni_work *work, unsigned char *scratch)
@@ -225,15 +222,8 @@ static size_t drawn_sample(const struct attni_work *work)
 static void drop(const struct attni_work *work, size_t i, size_t key, size_t n_keys,
                  float *weights)
 {
-    float factors[DROPPED];
-    for (size_t j = 0; j < n_keys; j += DROPPED) {
-        size_t n = n_keys - j < DROPPED ? n_keys - j : DROPPED;
-        attni_dropout_factors(&work->core->dropout, drawn_sample(work), head_of(work, i),
-                              query_of(work, i), key + j, n, factors);
-        for (size_t k = 0; k < n; k++) {
-            weights[j + k] *= factors[k];
-        }
-    }
+    attni_dropout_apply(&work->core->dropout, drawn_sample(work), head_of(work, i),
+                        query_of(work, i), key, n_keys, weights);
 }
 
 void attni_work_weigh(const struct attni_work *work)
