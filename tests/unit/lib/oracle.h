@@ -109,6 +109,28 @@ struct oracle {
     double *weights;   /* out: the same after dropout */
 };
 
+/* A mask at its full length, [batch, heads, queries, keys], whether each key is blocked; freed by the
+ * caller. form spells the mask's axes by letters of B, H, Q and K, each of the scores' size or 1. */
+static inline unsigned char *oracle_blocked(const struct oracle *o, const char *form,
+                                            const size_t *shape,
+                                            const unsigned char *mask, bool true_keeps)
+{
+    size_t n = o->n_batch * o->n_heads * o->n_queries * o->n_keys;
+    unsigned char *blocked = need_memory(n);
+    for (size_t at = 0; at < n; at++) {
+        size_t index[128] = {0}, place = 0;
+        index['K'] = at % o->n_keys;
+        index['Q'] = at / o->n_keys % o->n_queries;
+        index['H'] = at / o->n_keys / o->n_queries % o->n_heads;
+        index['B'] = at / o->n_keys / o->n_queries / o->n_heads;
+        for (size_t i = 0; form[i]; i++) {
+            place = place * shape[i] + (shape[i] == 1 ? 0 : index[(size_t)form[i]]);
+        }
+        blocked[at] = (mask[place] != 0) != true_keeps;
+    }
+    return blocked;
+}
+
 /* What an edge adds to the score of a query and a key of one sample. */
 static inline double oracle_edge_score(const struct oracle *o, size_t e, size_t head,
                                        const double *key)

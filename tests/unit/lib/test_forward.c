@@ -136,19 +136,8 @@ static void add_mask(struct trial *trial, const char *name, const char *const *f
     for (size_t i = 0; i < count_of(&trial->call.inputs[trial->call.n - 1].tensor); i++) {
         mask[i] = (dice_below(&trial->dice, rare + 1) == 0) != true_keeps;
     }
-    size_t n = o->n_batch * o->n_heads * o->n_queries * o->n_keys;
-    o->blocked = trial->blocked = need_memory(n);
-    for (size_t at = 0; at < n; at++) {
-        size_t index[128] = {0}, place = 0;
-        index['K'] = at % o->n_keys;
-        index['Q'] = at / o->n_keys % o->n_queries;
-        index['H'] = at / o->n_keys / o->n_queries % o->n_heads;
-        index['B'] = at / o->n_keys / o->n_queries / o->n_heads;
-        for (size_t i = 0; form[i]; i++) {
-            place = place * shape[i] + (shape[i] == 1 ? 0 : index[(size_t)form[i]]);
-        }
-        trial->blocked[at] = (mask[place] != 0) != true_keeps;
-    }
+    trial->blocked = oracle_blocked(o, form, shape, mask, true_keeps);
+    o->blocked = trial->blocked;
 }
 
 static const char *const routing_forms[] = {"", "K", "QK", "BQK", "HBQK"};

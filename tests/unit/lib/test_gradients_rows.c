@@ -113,6 +113,17 @@ END_TEST
 #define VALUE_WIDTH 3
 #define OUTPUT 5
 
+static struct attn_spec relational_spec(void)
+{
+    return good_spec("relational_mha",
+                     LIST(attn_int("num_heads", 2), attn_int("num_edge_types", TYPES),
+                          attn_int("key_query_dimension", WIDTH),
+                          attn_int("value_dimension", VALUE_WIDTH),
+                          attn_int("output_dimension", OUTPUT),
+                          attn_int("dropout_rate", 0),
+                          attn_bool("use_edge_value_biases", true)));
+}
+
 static void add_relations(struct problem *p, size_t n_queries, bool by_mask)
 {
     static const int64_t edges[][3] = {{0, 1, 2}, {0, 1, 2}, {1, 0, 0}, {0, 0, 1}};
@@ -138,13 +149,7 @@ static struct outcome run_related(struct problem *p, size_t n_queries, bool by_m
     const size_t q[] = {2, n_queries, 2, WIDTH}, k[] = {2, KEYS, 2, WIDTH},
                  v[] = {2, KEYS, 2, VALUE_WIDTH};
     p->dice.state = n_queries;
-    p->spec =
-        good_spec("relational_mha",
-                  LIST(attn_int("num_heads", 2), attn_int("num_edge_types", TYPES),
-                       attn_int("key_query_dimension", WIDTH),
-                       attn_int("value_dimension", VALUE_WIDTH),
-                       attn_int("output_dimension", OUTPUT), attn_int("dropout_rate", 0),
-                       attn_bool("use_edge_value_biases", true)));
+    p->spec = relational_spec();
     p->spec.empty_rows = ATTN_EMPTY_NAN;
     problem_make(p);
     call_add_reals(&p->call, &p->dice, "queries", 4, q);
@@ -211,13 +216,7 @@ static struct outcome run_padded(size_t n_queries, float garbage)
                  v[] = {2, KEYS, 2, VALUE_WIDTH}, mask_shape[] = {2, KEYS},
                  edges_shape[] = {2, 3};
     static const int64_t edges[][3] = {{0, 1, PADDED}, {0, 1, 0}}, types[] = {1, 0};
-    p.spec =
-        good_spec("relational_mha",
-                  LIST(attn_int("num_heads", 2), attn_int("num_edge_types", TYPES),
-                       attn_int("key_query_dimension", WIDTH),
-                       attn_int("value_dimension", VALUE_WIDTH),
-                       attn_int("output_dimension", OUTPUT), attn_int("dropout_rate", 0),
-                       attn_bool("use_edge_value_biases", true)));
+    p.spec = relational_spec();
     problem_make(&p);
     call_add_reals(&p.call, &p.dice, "queries", 4, q);
     float *key = call_add_reals(&p.call, &p.dice, "keys", 4, k),

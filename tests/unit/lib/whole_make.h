@@ -145,23 +145,9 @@ static inline struct leaf *set_dense(struct whole *w, const struct call *call,
 /* A mask of the form that its rank has: letters of B, H, Q and K. */
 static inline void set_mask(struct whole *w, const struct attn_tensor *mask)
 {
-    const struct oracle *o = &w->o;
-    const char *form = w->spec->mask.axes[mask->rank];
-    size_t n = o->n_batch * o->n_heads * o->n_queries * o->n_keys;
-    w->blocked = need_memory(n);
-    for (size_t at = 0; at < n; at++) {
-        size_t index[128] = {0}, place = 0;
-        index['K'] = at % o->n_keys;
-        index['Q'] = at / o->n_keys % o->n_queries;
-        index['H'] = at / o->n_keys / o->n_queries % o->n_heads;
-        index['B'] = at / o->n_keys / o->n_queries / o->n_heads;
-        for (size_t i = 0; form[i]; i++) {
-            size_t size = mask->shape[i];
-            place = place * size + (size == 1 ? 0 : index[(size_t)form[i]]);
-        }
-        w->blocked[at] =
-            (((const unsigned char *)mask->data)[place] != 0) != w->spec->mask.true_keeps;
-    }
+    const struct attn_mask_spec *spec = &w->spec->mask;
+    w->blocked = oracle_blocked(&w->o, spec->axes[mask->rank], mask->shape, mask->data,
+                                spec->true_keeps);
     w->o.blocked = w->blocked;
 }
 
