@@ -12,11 +12,10 @@
 /* Whether any gradient of a table of edges or a dense relation is asked for. */
 static bool wants_terms(const attn_plan *plan)
 {
-    struct attni_parameter parameters[ATTNI_MAX_PARAMETERS];
-    size_t n = attni_spec_parameters(&plan->layer->spec, parameters);
+    const struct attni_parameter *parameters = plan->layer->learned;
     bool any = attni_plan_wants(plan, ATTNI_GRAD_INPUT, ATTNI_DENSE_KQ) ||
                attni_plan_wants(plan, ATTNI_GRAD_INPUT, ATTNI_DENSE_KV);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < plan->layer->n_learned; i++) {
         bool table = parameters[i].kind == ATTNI_EDGE_BIAS ||
                      parameters[i].kind == ATTNI_EDGE_VALUE_BIAS;
         any = any || (table && attni_plan_wants(plan, ATTNI_GRAD_PARAMETER, i));
@@ -27,10 +26,9 @@ static bool wants_terms(const attn_plan *plan)
 /* Whether any gradient is asked for that depends on the rows of queries, keys or values (0, 1, 2). */
 static bool wants_rows(const attn_plan *plan, size_t which)
 {
-    struct attni_parameter parameters[ATTNI_MAX_PARAMETERS];
-    size_t n = attni_spec_parameters(&plan->layer->spec, parameters);
+    const struct attni_parameter *parameters = plan->layer->learned;
     bool any = attni_plan_wants(plan, ATTNI_GRAD_INPUT, attni_plan_source(plan, which));
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < plan->layer->n_learned; i++) {
         bool linear =
             parameters[i].kind == ATTNI_WEIGHT || parameters[i].kind == ATTNI_BIAS;
         bool own = parameters[i].owner == ATTNI_FUSED ||

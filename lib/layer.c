@@ -274,7 +274,8 @@ enum attn_status attn_layer_create(const struct attn_spec *spec,
         goto out;
     }
     bind(created, &layout);
-    attni_port_names_fill(&created->port_names, spec);
+    created->n_learned = attni_spec_parameters(&created->spec, created->learned);
+    attni_port_names_fill(created);
     attni_linear_start();
     *layer = created;
     created = NULL;

@@ -20,6 +20,9 @@ struct attn_layer {
     struct attni_linear fused, query, key, value, output;
     const float *edge_bias, *edge_value_bias;
     struct attni_post posts[ATTNI_N_POSTS]; /* by enum attni_post_owner */
+    struct attni_parameter
+        learned[ATTNI_MAX_PARAMETERS]; /* as attni_spec_parameters has them */
+    size_t n_learned;
     struct attni_port_names port_names;
 };
 

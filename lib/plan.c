@@ -63,9 +63,8 @@ bool attni_plan_has_posts(const attn_plan *plan)
 static size_t find_parameter(const attn_plan *plan, enum attni_parameter_kind kind,
                              size_t owner)
 {
-    struct attni_parameter parameters[ATTNI_MAX_PARAMETERS];
-    size_t n = attni_spec_parameters(&plan->layer->spec, parameters);
-    for (size_t i = 0; i < n; i++) {
+    const struct attni_parameter *parameters = plan->layer->learned;
+    for (size_t i = 0; i < plan->layer->n_learned; i++) {
         if (parameters[i].kind == kind && parameters[i].owner == owner) {
             return i;
         }
@@ -237,10 +236,9 @@ static struct attn_tensor of_draws(const attn_plan *plan, struct attn_tensor ten
 
 static struct attn_tensor of_parameter(const attn_plan *plan, size_t index)
 {
-    struct attni_parameter parameters[ATTNI_MAX_PARAMETERS];
-    attni_spec_parameters(&plan->layer->spec, parameters);
-    struct attn_tensor tensor = {.dtype = ATTN_F32, .rank = parameters[index].rank};
-    memcpy(tensor.shape, parameters[index].shape, sizeof parameters[index].shape);
+    const struct attni_parameter *parameter = &plan->layer->learned[index];
+    struct attn_tensor tensor = {.dtype = ATTN_F32, .rank = parameter->rank};
+    memcpy(tensor.shape, parameter->shape, sizeof parameter->shape);
     return tensor;
 }
 

@@ -19,19 +19,19 @@ static void join(char name[ATTN_NAME_SIZE], const char *a, const char *b, const 
     (void)n;
 }
 
-void attni_port_names_fill(struct attni_port_names *names, const struct attn_spec *spec)
+void attni_port_names_fill(attn_layer *layer)
 {
+    struct attni_port_names *names = &layer->port_names;
+    const struct attn_spec *spec = &layer->spec;
     struct attn_port ports[ATTN_MAX_PORTS];
     enum attni_role roles[ATTN_MAX_PORTS];
-    struct attni_parameter parameters[ATTNI_MAX_PARAMETERS];
     size_t n = attni_spec_inputs(spec, ports, roles);
     for (size_t i = 0; i < n; i++) {
         join(names->grad_input[roles[i]], "grad_", ports[i].name, "");
     }
-    n = attni_spec_parameters(spec, parameters);
-    for (size_t i = 0; i < n; i++) {
-        join(names->grad[i], "grad.", parameters[i].name, "");
-        join(names->state[i], "state.", parameters[i].name, "");
+    for (size_t i = 0; i < layer->n_learned; i++) {
+        join(names->grad[i], "grad.", layer->learned[i].name, "");
+        join(names->state[i], "state.", layer->learned[i].name, "");
     }
     const struct attn_post_spec *posts[] = {&spec->normalisation, &spec->activation};
     for (size_t i = 0; i < ATTNI_N_POSTS; i++) {
@@ -175,10 +175,9 @@ static bool is_statistic(const struct attni_parameter *parameter)
 /* Gradients of what is learned, or the statistics that are gathered. */
 static void add_parameters(struct outputs *list, const attn_layer *layer, bool statistics)
 {
-    struct attni_parameter parameters[ATTNI_MAX_PARAMETERS];
     const struct attni_port_names *names = &layer->port_names;
-    size_t n = attni_spec_parameters(&layer->spec, parameters);
-    for (size_t i = 0; i < n; i++) {
+    const struct attni_parameter *parameters = layer->learned;
+    for (size_t i = 0; i < layer->n_learned; i++) {
         if (is_statistic(&parameters[i]) != statistics) {
             continue;
         }

@@ -32,7 +32,8 @@ struct attni_port_names {
     char attention_moment[ATTNI_N_MOMENTS][ATTN_NAME_SIZE];
 };
 
-void attni_port_names_fill(struct attni_port_names *names, const struct attn_spec *spec);
+/* Fill in a layer's names, once it has its spec and its parameters' names. */
+void attni_port_names_fill(attn_layer *layer);
 
 /* The ports of a layer in a mode (never NULL), and what each is. */
 size_t attni_ports_inputs(const attn_layer *layer, const struct attn_mode *mode,

@@ -135,6 +135,9 @@ void attni_run_post(const struct attni_run *run, enum attni_post_owner owner, fl
 {
     const attn_plan *plan = run->plan;
     const struct attni_post *posts = plan->layer->posts;
+    if (posts[owner].spec.kind == ATTN_POST_NONE) {
+        return;
+    }
     struct post_step step = {
         &posts[owner],
         {.data = data,
