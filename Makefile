@@ -335,6 +335,12 @@ $B/tests/bench/peer_onnxruntime: $B/tests/bench/peer_onnxruntime.o $(BENCH_OBJEC
 	@echo '  LD    $@'
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(BLAS_LIBS) -ldl -lm
 
+# Loads a server over HTTP; needs libc alone.
+$B/tests/bench/load: $(patsubst %,$B/tests/bench/%.o,load load_options load_reply load_request load_run \
+		histogram cases timing)
+	@echo '  LD    $@'
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^
+
 BENCH_PROGRAMS := $(patsubst %,$B/tests/bench/%,layers projections peer_onnxruntime)
 
 .PHONY: bench
