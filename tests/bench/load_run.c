@@ -1,4 +1,4 @@
-/* load_run.c - the connections and their event loop. One thread, edge-triggered epoll.
+/* load_run.c - the connections and their event loop. One thread, epoll.
  *
  * A connection has one request under way at most. Without a rate it sends the next one as soon as it
  * has the reply. With a rate, request k of its kind is due at start + k / rate; the next connection
@@ -23,6 +23,9 @@
 
 #define MOST_EVENTS 256
 #define CONNECT_SECONDS 10
+/* As much of a large request or reply at a time: small ones beside it are not kept waiting, and the
+ * times that are reported are the server's. */
+#define PIECE ((size_t)256 << 10)
 
 /* The first good reply to a step: what those that follow must be. */
 struct expected {
@@ -45,7 +48,7 @@ struct group {
 struct connection {
     struct group *group;
     int fd;
-    bool busy;
+    bool busy, wants_room; /* wants_room: it is told when more can be sent */
     double started;
     const char *left; /* of the request, to be sent */
     size_t n_left;
@@ -104,13 +107,13 @@ static void open_connection(struct load *load, struct connection *connection)
     if (connect(fd, (const struct sockaddr *)&load->address, load->n_address) != 0) {
         die("cannot connect: %s", strerror(errno));
     }
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
-                                .data.ptr = connection};
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = connection};
     if (fcntl(fd, F_SETFL, O_NONBLOCK) != 0 ||
         epoll_ctl(load->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
         die("cannot watch a socket: %s", strerror(errno));
     }
     connection->fd = fd;
+    connection->wants_room = false;
 }
 
 static void reopen(struct load *load, struct connection *connection)
@@ -123,22 +126,30 @@ static void reopen(struct load *load, struct connection *connection)
 
 /* ---- sending --------------------------------------------------------------------------- */
 
-/* False: the server has gone. */
-static bool send_rest(struct connection *connection)
+static void watch(struct load *load, struct connection *connection)
 {
-    while (connection->n_left > 0) {
-        ssize_t n =
-            send(connection->fd, connection->left, connection->n_left, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n < 0) {
-            return errno == EAGAIN;
-        }
-        connection->left += n;
-        connection->n_left -= (size_t)n;
+    bool wants_room = connection->n_left > 0;
+    struct epoll_event event = {.events = wants_room ? EPOLLIN | EPOLLOUT : EPOLLIN,
+                                .data.ptr = connection};
+    if (wants_room != connection->wants_room &&
+        epoll_ctl(load->epoll, EPOLL_CTL_MOD, connection->fd, &event) != 0) {
+        die("cannot watch a socket: %s", strerror(errno));
     }
-    return true;
+    connection->wants_room = wants_room;
+}
+
+/* The next piece of the request. That the server has gone shows when the reply is read. */
+static void send_piece(struct load *load, struct connection *connection)
+{
+    size_t n = connection->n_left < PIECE ? connection->n_left : PIECE;
+    ssize_t sent = n > 0 ? send(connection->fd, connection->left, n, MSG_NOSIGNAL) : 0;
+    if (sent >= 0) {
+        connection->left += sent;
+        connection->n_left -= (size_t)sent;
+    } else if (errno != EINTR && errno != EAGAIN) {
+        connection->n_left = 0;
+    }
+    watch(load, connection);
 }
 
 static void give_number(struct load *load, struct connection *connection)
@@ -151,7 +162,6 @@ static void give_number(struct load *load, struct connection *connection)
     }
 }
 
-/* A failure to send shows when the reply is read. */
 static void start_request(struct load *load, struct connection *connection,
                           double started)
 {
@@ -167,7 +177,7 @@ static void start_request(struct load *load, struct connection *connection,
     connection->busy = true;
     connection->started = started;
     group->totals.n_sent++;
-    (void)send_rest(connection);
+    send_piece(load, connection);
 }
 
 static double due_at(const struct group *group)
@@ -279,41 +289,31 @@ static void lose(struct load *load, struct connection *connection)
     }
 }
 
-/* Everything that has come. */
-static void receive(struct load *load, struct connection *connection, bool hung_up)
+/* The next piece of what has come. */
+static void receive(struct load *load, struct connection *connection)
 {
-    for (;;) {
-        size_t room;
-        char *bytes = load_reply_room(&connection->reply, &room);
-        ssize_t n = recv(connection->fd, bytes, room, 0);
-        if (n < 0 && errno == EINTR) {
-            continue;
+    size_t room;
+    char *bytes = load_reply_room(&connection->reply, &room);
+    ssize_t n = recv(connection->fd, bytes, room < PIECE ? room : PIECE, 0);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) {
+        return;
+    }
+    if (n <= 0 || !connection->busy) {
+        lose(load, connection);
+        return;
+    }
+    enum load_progress progress = load_reply_advance(&connection->reply, (size_t)n);
+    if (progress == REPLY_BROKEN) {
+        lose(load, connection);
+    } else if (progress == REPLY_DONE) {
+        double now = now_seconds();
+        take_reply(connection, now);
+        bool closing = connection->reply.close || connection->n_left > 0;
+        load_reply_clear(&connection->reply);
+        if (closing) {
+            reopen(load, connection);
         }
-        if (n < 0 && errno == EAGAIN) {
-            return;
-        }
-        if (n <= 0 || !connection->busy) {
-            lose(load, connection);
-            return;
-        }
-        enum load_progress progress = load_reply_advance(&connection->reply, (size_t)n);
-        if (progress == REPLY_BROKEN) {
-            lose(load, connection);
-            return;
-        }
-        if (progress == REPLY_DONE) {
-            double now = now_seconds();
-            take_reply(connection, now);
-            bool closing = connection->reply.close || connection->n_left > 0;
-            load_reply_clear(&connection->reply);
-            if (closing) {
-                reopen(load, connection);
-            }
-            go_on(load, connection, now);
-        }
-        if ((size_t)n < room && !hung_up) {
-            return; /* all of it was read: there will be an event for more */
-        }
+        go_on(load, connection, now);
     }
 }
 
@@ -331,11 +331,10 @@ static void wait_and_serve(struct load *load, double until)
     for (int i = 0; i < n; i++) {
         struct connection *connection = events[i].data.ptr;
         if (events[i].events & EPOLLOUT) {
-            (void)send_rest(connection);
+            send_piece(load, connection);
         }
         if (events[i].events & ~(uint32_t)EPOLLOUT) {
-            receive(load, connection,
-                    (events[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0);
+            receive(load, connection);
         }
     }
 }

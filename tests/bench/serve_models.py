@@ -78,9 +78,10 @@ def write_shapes(repository):
 
 
 def write_plain(repository):
-    """Only what peers serve too, for memory and cold start."""
-    for name, (_, width, heads) in SHAPES.items():
-        write(repository, name, speech(width, heads), width)
+    """Only what peers serve too: for them, and for memory and cold start. They are told the length."""
+    for name, (length, width, heads) in SHAPES.items():
+        folder = write(repository, name, speech(width, heads), width)
+        (folder / "length").write_text(str(length))
 
 
 def write_sequences(repository):

@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""Measures the daemon over HTTP beside its peers, small requests beside a large one, and sequences.
+
+    serve.py DAEMON LOAD ONNXRUNTIME     our daemon, our load generator, where npm put onnxruntime-node
+
+Servers run at once, each is loaded in its turn, and rounds go over all of them, so what is compared was
+measured within seconds. Nothing is written but the tables. Settings come from the environment, see
+README.md.
+"""
+import re
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True  # no __pycache__ beside the scripts
+import serve_mixed  # noqa: E402
+import serve_models  # noqa: E402
+import serve_peers  # noqa: E402
+import serve_sequences  # noqa: E402
+from serve_process import Request, count, daemon, draw, floats, machine, megabytes, message, milliseconds, run_load, setting, table  # noqa: E402
+
+SECONDS = setting("BENCH_SECONDS", "3")
+PASSES = int(setting("BENCH_PASSES", "2"))
+CLIENTS = [int(n) for n in setting("BENCH_CLIENTS", "1 16 64").split()]
+ONLY = re.compile(setting("BENCH_ONLY", "."))
+STARTS = 5
+TOLERANCE = 1e-4
+
+# Ours: what a row is called, and the model that it asks.
+VARIANTS = {"ours": "{}", "ours, batching off": "{}-alone", "ours, one input": "{}-one"}
+
+
+def volume(shape):
+    length, width, _ = serve_models.SHAPES[shape]
+    return length * width
+
+
+def axes(shape):
+    length, width, _ = serve_models.SHAPES[shape]
+    return [1, length, width]
+
+
+def speech_request(model, shape, content):
+    return Request(model, [(name, axes(shape), content) for name in "kvq"])
+
+
+def our_words(variant, shape, form):
+    names = "q" if variant == "ours, one input" else "kvq"
+    words = [f"--input={name}:FP32:" + "x".join(map(str, axes(shape))) for name in names]
+    return [f"--model={VARIANTS[variant].format(shape)}", *words] + (["--json"] if form == "json" else [])
+
+
+class Cell:
+    """The best of each figure over all rounds."""
+
+    def __init__(self):
+        self.rps, self.p50, self.p99, self.failed = 0, float("inf"), float("inf"), 0
+
+    def add(self, part):
+        self.failed += part["failed"]
+        if part["good"] > 0:
+            self.rps = max(self.rps, part["rps"])
+            self.p50, self.p99 = min(self.p50, part["p50_us"]), min(self.p99, part["p99_us"])
+
+
+class Bench:
+    def __init__(self, program, load, onnxruntime, scratch):
+        self.program, self.load, self.scratch = program, load, scratch
+        self.samples = {shape: draw(volume(shape)) for shape in serve_models.SHAPES}
+        self.bodies = serve_peers.write_bodies(scratch, self.samples)
+        serve_models.write_shapes(f"{scratch}/models")
+        serve_models.write_plain(f"{scratch}/plain")
+        self.peers = serve_peers.find(f"{scratch}/plain", onnxruntime, scratch)
+        self.ours = daemon(program, f"{scratch}/models", log=f"{scratch}/ours.log")
+        self.cells, self.starts = {}, {}
+
+    def probe(self, connection):
+        return speech_request("small", "small", self.samples["small"]).send(connection)[0] == 200
+
+    def probe_peer(self, peer):
+        return lambda connection: len(peer.ask(connection, "small", "binary", self.samples["small"])) == volume("small")
+
+    # ---- starts ----
+
+    def measure_starts(self):
+        """Cold starts and idle memory of ours and of each peer, with the same two layers."""
+        plain = daemon(self.program, f"{self.scratch}/plain", log=f"{self.scratch}/ours.log")
+        for server, probe in [(plain, self.probe)] + [(peer, self.probe_peer(peer)) for peer in self.peers]:
+            seconds = []
+            for _ in range(STARTS):
+                server.stop()
+                seconds.append(server.start(probe))
+            time.sleep(0.5)
+            self.starts[server.name] = sorted(seconds), server.memory()
+            server.stop()
+
+    # ---- loads ----
+
+    def start_all(self):
+        self.ours.start(self.probe)
+        for peer in list(self.peers):
+            peer.start(self.probe_peer(peer))
+            self.check(peer)
+
+    def check(self, peer):
+        """Peers must compute what we do; one that does not is left out."""
+        for shape, content in self.samples.items():
+            status, answer = speech_request(shape, shape, content).send(self.ours.connect())
+            if status != 200:
+                sys.exit(f"bench: '{shape}': {answer}")
+            expected = floats(answer)
+            largest = max(abs(x) for x in expected)
+            for form in serve_peers.TYPES:
+                with open(self.bodies[shape, form], "rb") as file:
+                    found = peer.ask(peer.connect(), shape, form, file.read())
+                off = max(abs(x - y) for x, y in zip(expected, found)) / largest
+                if len(found) != len(expected) or off > TOLERANCE:
+                    message(f"bench: {peer.name} left out: {shape}, {form} is wrong by {off:.1e}")
+                    self.peers.remove(peer)
+                    peer.stop()
+                    return
+
+    def variants(self):
+        """Those that this daemon serves."""
+        found = []
+        for variant, model in VARIANTS.items():
+            connection = self.ours.connect()
+            connection.request("GET", f"/v2/models/{model.format('small')}/ready")
+            reply = connection.getresponse()
+            reply.read()
+            if reply.status == 200:
+                found.append(variant)
+            else:
+                message(f"bench: '{variant}' left out: the daemon does not load {model.format('small')}")
+        return found
+
+    def measure(self, server, words, key):
+        lines = run_load(self.load, server, f"--seconds={SECONDS}", "--warm=0.5", f"--connections={key[2]}", *words)
+        self.cells.setdefault(key, Cell()).add(lines[0])
+
+    def measure_loads(self):
+        variants = self.variants()
+        wanted = [(shape, form, clients) for form in serve_peers.TYPES for shape in serve_models.SHAPES for clients in CLIENTS
+                  if ONLY.search(f"{form} {shape} {clients}")]
+        for _ in range(PASSES):
+            for shape, form, clients in wanted:
+                for variant in variants:
+                    self.measure(self.ours, our_words(variant, shape, form), (shape, form, clients, variant))
+                for peer in self.peers:
+                    self.measure(peer, peer.load_words(shape, form, self.bodies), (shape, form, clients, peer.name))
+        return wanted
+
+    def stop(self):
+        for server in [self.ours, *self.peers]:
+            server.stop()
+
+
+# ---- printing ----------------------------------------------------------------------------------
+
+
+def best(bench, place):
+    """Of the peers at (shape, form, clients): the best of each figure, and who has the most requests."""
+    cells = {peer.name: bench.cells[(*place, peer.name)] for peer in bench.peers}
+    cells = {name: cell for name, cell in cells.items() if cell.rps > 0}
+    if not cells:
+        return None, "-"
+    result = Cell()
+    result.rps = max(cell.rps for cell in cells.values())
+    result.p50, result.p99 = (min(getattr(cell, name) for cell in cells.values()) for name in ("p50", "p99"))
+    return result, max(cells, key=lambda name: cells[name].rps)
+
+
+def ratio(above, below):
+    return f"{above / below:.2f}" if below and above != float("inf") else "-"
+
+
+def figures(cell):
+    if cell.rps == 0:
+        return ["-"] * 3
+    return [count(cell.rps), milliseconds(cell.p50), milliseconds(cell.p99)]
+
+
+def print_ratios(bench, wanted):
+    print("\nratios to the best peer of the same run, above 1: ours is better\n")
+    rows = [["request", "clients", "req/s", "p50 ms", "p99 ms", "x req/s", "x p50", "x p99", "one input x req/s", "on / off",
+             "best peer", "req/s", "p50 ms", "p99 ms"]]
+    for place in wanted:
+        ours, (peer, name) = bench.cells[(*place, "ours")], best(bench, place)
+        alone, one = (bench.cells.get((*place, f"ours, {what}")) for what in ("batching off", "one input"))
+        row = [f"{place[1]} {place[0]}", str(place[2]), *figures(ours)]
+        row += [ratio(ours.rps, peer.rps), ratio(peer.p50, ours.p50), ratio(peer.p99, ours.p99),
+                ratio(one.rps, peer.rps) if one else "-"] if peer else ["-"] * 4
+        row.append(ratio(ours.rps, alone.rps) if alone else "-")
+        rows.append(row + [name, *(figures(peer) if peer else ["-"] * 3)])
+    table(rows)
+
+
+def print_all(bench, wanted):
+    print("\neverything that was measured: req/s, p50 ms, p99 ms\n")
+    names = [*VARIANTS, *(peer.name for peer in bench.peers)]
+    rows = [["request", "clients"] + names]
+    for place in wanted:
+        cells = [bench.cells.get((*place, name)) for name in names]
+        rows.append([f"{place[1]} {place[0]}", str(place[2])] + [" ".join(figures(cell)) if cell else "-" for cell in cells])
+    table(rows)
+    failed = {(*key,): cell.failed for key, cell in bench.cells.items() if cell.failed}
+    for key, n in failed.items():
+        print(f"{key[3]}, {key[1]} {key[0]}, {key[2]} clients: {n} requests failed")
+
+
+def print_starts(bench):
+    weights = serve_models.weight_bytes(f"{bench.scratch}/plain")
+    print(f"\nfrom exec to the first answer, best and median of {STARTS}; memory when idle, beyond {megabytes(weights)} MB of weights\n")
+    rows = [["server", "ms", "median", "x ours", "resident MB", "x ours", "of its own MB", "x ours"]]
+    (ours, (our_rss, our_pss)) = bench.starts["attentiond"]
+    for name, (seconds, (rss, pss)) in bench.starts.items():
+        rows.append([name, f"{1e3 * seconds[0]:.1f}", f"{1e3 * seconds[len(seconds) // 2]:.1f}", ratio(seconds[0], ours[0]),
+                     megabytes(rss - weights), ratio(rss - weights, our_rss - weights),
+                     megabytes(pss - weights), ratio(pss - weights, our_pss - weights)])
+    table(rows)
+
+
+def main():
+    if len(sys.argv) != 4:
+        sys.exit("usage: serve.py DAEMON LOAD ONNXRUNTIME")
+    program, load, onnxruntime = sys.argv[1:]
+    with tempfile.TemporaryDirectory(prefix="attentiond-bench.") as scratch:
+        bench = Bench(program, load, onnxruntime, scratch)
+        print(f"machine: {machine()}; each figure: best of {PASSES} rounds of {SECONDS} s", flush=True)
+        try:
+            if ONLY.search("start"):
+                bench.measure_starts()
+                print_starts(bench)
+            bench.start_all()
+            wanted = bench.measure_loads()
+            if wanted:
+                print_ratios(bench, wanted)
+                print_all(bench, wanted)
+            if ONLY.search("mixed"):
+                serve_mixed.run(load, bench.ours, SECONDS)
+        finally:
+            bench.stop()
+        if ONLY.search("sequences"):
+            serve_sequences.run(program, load, scratch, SECONDS)
+    print(f"\nat the end: {machine()}")
+
+
+main()
