@@ -347,10 +347,24 @@ BENCH_PROGRAMS := $(patsubst %,$B/tests/bench/%,layers projections peer_onnxrunt
 bench: $(BENCH_PROGRAMS) ## measure every layer beside plain BLAS and, where installed, PyTorch and ONNX Runtime
 	@tests/bench/layers.py $B/tests/bench $(BUILD)/onnxruntime
 
+.PHONY: bench-serve
+bench-serve: $B/attentiond $B/tests/bench/load ## measure the daemon over HTTP, beside peers where installed; sequences
+	@tests/bench/serve.py $^ $(BUILD)/onnxruntime
+
+# Long runs under load; BENCH_SECONDS says how long.
+SOAKS := soak-reload soak-timeouts soak-unload
+.PHONY: $(SOAKS)
+soak-reload: ## ask a model that is loaded again every 100 ms, for a minute
+soak-timeouts: ## ask for more than can be answered in time, for ten minutes
+soak-unload: ## load, ask and unload 200 times
+$(SOAKS): $B/attentiond $B/tests/bench/load
+	@tests/bench/soak.py $(@:soak-%=%) $^
+
 .PHONY: bench-peers
-bench-peers: ## install PyTorch (Debian) and ONNX Runtime (npm, under build/) for make bench
-	@tests/install-packages.sh python3-torch python3-numpy python3-onnx \
-		$(if $(shell command -v npm),,npm)
+bench-peers: ## install the peers of both: PyTorch and web servers (Debian), ONNX Runtime (npm, under build/)
+	@tests/install-packages.sh python3-torch python3-numpy python3-onnx python3-fastapi python3-uvicorn \
+		python3-uvloop python3-httptools python3-aiohttp python3-ujson \
+		$(if $(shell command -v npm),,npm) $(if $(shell command -v node),,nodejs)
 	@mkdir -p $(BUILD)/onnxruntime
 	$(Q)cd $(BUILD)/onnxruntime && npm install --ignore-scripts --no-audit --no-fund --silent \
 		onnxruntime-node@1

@@ -47,7 +47,7 @@ class Peer(Server):
 
 def python_peers(repository, log):
     environment = dict(KEEP, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
-    for kind, modules, processes in (("aiohttp", ["aiohttp"], 1), ("aiohttp", ["aiohttp"], 2), ("fastapi", ["fastapi", "uvicorn", "httptools"], 2)):
+    for kind, modules, processes in (("aiohttp", ["aiohttp"], 2), ("fastapi", ["fastapi", "uvicorn", "httptools"], 2)):
         if has_modules("torch", "ujson", "uvloop", *modules):
             yield Peer(f"{kind} x{processes}", [PYTHON, HERE / "peer_http_python.py", kind, "PORT", processes, repository],
                        environment, log)
