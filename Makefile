@@ -364,7 +364,7 @@ $(SOAKS): $B/attentiond $B/tests/bench/load
 bench-peers: ## install the peers of both: PyTorch and web servers (Debian), ONNX Runtime (npm, under build/)
 	@tests/install-packages.sh python3-torch python3-numpy python3-onnx python3-fastapi python3-uvicorn \
 		python3-uvloop python3-httptools python3-aiohttp python3-ujson \
-		$(if $(shell command -v npm),,npm) $(if $(shell command -v node),,nodejs)
+		$(if $(shell command -v npm),,npm)
 	@mkdir -p $(BUILD)/onnxruntime
 	$(Q)cd $(BUILD)/onnxruntime && npm install --ignore-scripts --no-audit --no-fund --silent \
 		onnxruntime-node@1

@@ -17,7 +17,8 @@ import serve_mixed  # noqa: E402
 import serve_models  # noqa: E402
 import serve_peers  # noqa: E402
 import serve_sequences  # noqa: E402
-from serve_process import Request, count, daemon, draw, floats, machine, megabytes, message, milliseconds, run_load, setting, table  # noqa: E402
+from serve_process import (Request, count, daemon, draw, floats, machine, megabytes, message,  # noqa: E402
+                           milliseconds, run_load, setting, table)
 
 SECONDS = setting("BENCH_SECONDS", "3")
 PASSES = int(setting("BENCH_PASSES", "2"))
@@ -54,13 +55,16 @@ class Cell:
     """The best of each figure over all rounds."""
 
     def __init__(self):
-        self.rps, self.p50, self.p99, self.failed = 0, float("inf"), float("inf"), 0
+        self.rps, self.failed = 0, 0
+        self.p50 = self.p99 = self.cpu = float("inf")
 
-    def add(self, part):
+    def add(self, part, cpu):
+        """cpu: seconds of the server for each request."""
         self.failed += part["failed"]
         if part["good"] > 0:
             self.rps = max(self.rps, part["rps"])
             self.p50, self.p99 = min(self.p50, part["p50_us"]), min(self.p99, part["p99_us"])
+            self.cpu = min(self.cpu, 1e6 * cpu)
 
 
 class Bench:
@@ -78,7 +82,8 @@ class Bench:
         return speech_request("small", "small", self.samples["small"]).send(connection)[0] == 200
 
     def probe_peer(self, peer):
-        return lambda connection: len(peer.ask(connection, "small", "binary", self.samples["small"])) == volume("small")
+        content = self.samples["small"]
+        return lambda connection: len(peer.ask(connection, "small", "binary", content)) == volume("small")
 
     # ---- starts ----
 
@@ -135,19 +140,23 @@ class Bench:
         return found
 
     def measure(self, server, words, key):
-        lines = run_load(self.load, server, f"--seconds={SECONDS}", "--warm=0.5", f"--connections={key[2]}", *words)
-        self.cells.setdefault(key, Cell()).add(lines[0])
+        timing = f"--seconds={SECONDS}", "--warm=0.5", f"--connections={key[2]}"
+        before = server.cpu_seconds()
+        part, total = run_load(self.load, server, *timing, *words)
+        cpu = (server.cpu_seconds() - before) / max(total["replies"], 1)
+        self.cells.setdefault(key, Cell()).add(part, cpu)
 
     def measure_loads(self):
         variants = self.variants()
-        wanted = [(shape, form, clients) for form in serve_peers.TYPES for shape in serve_models.SHAPES for clients in CLIENTS
-                  if ONLY.search(f"{form} {shape} {clients}")]
+        wanted = [(shape, form, clients) for form in serve_peers.TYPES for shape in serve_models.SHAPES
+                  for clients in CLIENTS if ONLY.search(f"{form} {shape} {clients}")]
         for _ in range(PASSES):
             for shape, form, clients in wanted:
                 for variant in variants:
                     self.measure(self.ours, our_words(variant, shape, form), (shape, form, clients, variant))
                 for peer in self.peers:
-                    self.measure(peer, peer.load_words(shape, form, self.bodies), (shape, form, clients, peer.name))
+                    words = peer.load_words(shape, form, self.bodies)
+                    self.measure(peer, words, (shape, form, clients, peer.name))
         return wanted
 
     def stop(self):
@@ -166,7 +175,8 @@ def best(bench, place):
         return None, "-"
     result = Cell()
     result.rps = max(cell.rps for cell in cells.values())
-    result.p50, result.p99 = (min(getattr(cell, name) for cell in cells.values()) for name in ("p50", "p99"))
+    for name in "p50", "p99", "cpu":
+        setattr(result, name, min(getattr(cell, name) for cell in cells.values()))
     return result, max(cells, key=lambda name: cells[name].rps)
 
 
@@ -176,41 +186,43 @@ def ratio(above, below):
 
 def figures(cell):
     if cell.rps == 0:
-        return ["-"] * 3
-    return [count(cell.rps), milliseconds(cell.p50), milliseconds(cell.p99)]
+        return ["-"] * 4
+    return [count(cell.rps), milliseconds(cell.p50), milliseconds(cell.p99), count(cell.cpu)]
 
 
 def print_ratios(bench, wanted):
-    print("\nratios to the best peer of the same run, above 1: ours is better\n")
-    rows = [["request", "clients", "req/s", "p50 ms", "p99 ms", "x req/s", "x p50", "x p99", "one input x req/s", "on / off",
-             "best peer", "req/s", "p50 ms", "p99 ms"]]
+    print("\nratios to the best peer of the same run, above 1: ours is better; cpu: of the server, for a request\n")
+    rows = [["request", "clients", "req/s", "p50 ms", "p99 ms", "cpu us", "x req/s", "x p50", "x p99", "x cpu",
+             "one input x req/s", "x cpu", "on / off", "best peer", "req/s", "p50 ms", "p99 ms", "cpu us"]]
     for place in wanted:
         ours, (peer, name) = bench.cells[(*place, "ours")], best(bench, place)
-        alone, one = (bench.cells.get((*place, f"ours, {what}")) for what in ("batching off", "one input"))
+        one, alone = bench.cells[(*place, "ours, one input")], bench.cells.get((*place, "ours, batching off"))
         row = [f"{place[1]} {place[0]}", str(place[2]), *figures(ours)]
-        row += [ratio(ours.rps, peer.rps), ratio(peer.p50, ours.p50), ratio(peer.p99, ours.p99),
-                ratio(one.rps, peer.rps) if one else "-"] if peer else ["-"] * 4
+        row += [ratio(ours.rps, peer.rps), *(ratio(getattr(peer, f), getattr(ours, f)) for f in ("p50", "p99", "cpu")),
+                ratio(one.rps, peer.rps), ratio(peer.cpu, one.cpu)] if peer else ["-"] * 6
         row.append(ratio(ours.rps, alone.rps) if alone else "-")
-        rows.append(row + [name, *(figures(peer) if peer else ["-"] * 3)])
+        rows.append(row + [name, *(figures(peer) if peer else ["-"] * 4)])
     table(rows)
 
 
 def print_all(bench, wanted):
-    print("\neverything that was measured: req/s, p50 ms, p99 ms\n")
+    print("\neverything that was measured: req/s, p50 ms, p99 ms, cpu us\n")
     names = [*VARIANTS, *(peer.name for peer in bench.peers)]
     rows = [["request", "clients"] + names]
     for place in wanted:
         cells = [bench.cells.get((*place, name)) for name in names]
-        rows.append([f"{place[1]} {place[0]}", str(place[2])] + [" ".join(figures(cell)) if cell else "-" for cell in cells])
+        texts = [" ".join(figures(cell)) if cell else "-" for cell in cells]
+        rows.append([f"{place[1]} {place[0]}", str(place[2])] + texts)
     table(rows)
-    failed = {(*key,): cell.failed for key, cell in bench.cells.items() if cell.failed}
-    for key, n in failed.items():
-        print(f"{key[3]}, {key[1]} {key[0]}, {key[2]} clients: {n} requests failed")
+    for (shape, form, clients, name), cell in bench.cells.items():
+        if cell.failed:
+            print(f"{name}, {form} {shape}, {clients} clients: {cell.failed} requests failed")
 
 
 def print_starts(bench):
     weights = serve_models.weight_bytes(f"{bench.scratch}/plain")
-    print(f"\nfrom exec to the first answer, best and median of {STARTS}; memory when idle, beyond {megabytes(weights)} MB of weights\n")
+    print(f"\nfrom exec to the first answer, best and median of {STARTS}; memory when idle, beyond {megabytes(weights)} MB"
+          " of weights\n")
     rows = [["server", "ms", "median", "x ours", "resident MB", "x ours", "of its own MB", "x ours"]]
     (ours, (our_rss, our_pss)) = bench.starts["attentiond"]
     for name, (seconds, (rss, pss)) in bench.starts.items():

@@ -13,6 +13,7 @@ PYTHON = "/usr/bin/python3"  # the one that Debian's packages belong to
 
 # Freed memory is kept: fresh pages cost more than the arithmetic on some machines.
 KEEP = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2 ** 62), "MALLOC_TOP_PAD_": str(2 ** 24)}
+PROCESSES = 2  # of the Python servers
 TYPES = {"binary": "application/octet-stream", "json": "application/json"}
 
 
@@ -25,7 +26,8 @@ def has_node(folder):
         found = subprocess.run(["node", "--version"], stdout=subprocess.DEVNULL).returncode == 0
     except OSError:
         return False
-    return found and (pathlib.Path(folder) / "node_modules" / "onnxruntime-node").is_dir() and has_modules("onnx", "numpy")
+    installed = (pathlib.Path(folder) / "node_modules" / "onnxruntime-node").is_dir()
+    return found and installed and has_modules("onnx", "numpy")
 
 
 class Peer(Server):
@@ -47,12 +49,12 @@ class Peer(Server):
 
 def python_peers(repository, log):
     environment = dict(KEEP, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
-    for kind, modules, processes in (("aiohttp", ["aiohttp"], 2), ("fastapi", ["fastapi", "uvicorn", "httptools"], 2)):
+    for kind, modules in (("aiohttp", ["aiohttp"]), ("fastapi", ["fastapi", "uvicorn", "httptools"])):
         if has_modules("torch", "ujson", "uvloop", *modules):
-            yield Peer(f"{kind} x{processes}", [PYTHON, HERE / "peer_http_python.py", kind, "PORT", processes, repository],
-                       environment, log)
+            words = [PYTHON, HERE / "peer_http_python.py", kind, "PORT", PROCESSES, repository]
+            yield Peer(f"{kind} x{PROCESSES}", words, environment, log)
         else:
-            message(f"bench: {kind} x{processes} left out: it needs PyTorch and {kind} (make bench-peers)")
+            message(f"bench: {kind} left out: it needs PyTorch and {kind} (make bench-peers)")
 
 
 def node_peers(repository, onnxruntime, scratch, log):

@@ -59,17 +59,21 @@ class Request:
     """An infer request with binary tensors: inputs are (name, shape, bytes)."""
 
     def __init__(self, model, inputs, parameters=None):
-        described = [{"name": name, "datatype": "FP32", "shape": shape, "parameters": {"binary_data_size": len(content)}}
-                     for name, shape, content in inputs]
-        text = json.dumps({"parameters": dict({"binary_data_output": True}, **(parameters or {})), "inputs": described}).encode()
+        described = [{"name": name, "datatype": "FP32", "shape": shape,
+                      "parameters": {"binary_data_size": len(content)}} for name, shape, content in inputs]
+        parameters = dict({"binary_data_output": True}, **(parameters or {}))
+        text = json.dumps({"parameters": parameters, "inputs": described}).encode()
         self.path = f"/v2/models/{model}/infer"
-        self.headers = {"Content-Type": "application/octet-stream", "Inference-Header-Content-Length": str(len(text))}
+        self.headers = {"Content-Type": "application/octet-stream",
+                        "Inference-Header-Content-Length": str(len(text))}
         self.body = text + b"".join(content for _, _, content in inputs)
 
     def send(self, connection):
         """(status, the only output's bytes, or the error's text)."""
         status, headers, body = ask(connection, self.path, self.body, self.headers)
-        return status, body[int(headers.get("Inference-Header-Content-Length", 0)):] if status == 200 else body.decode()
+        if status != 200:
+            return status, body.decode()
+        return status, body[int(headers.get("Inference-Header-Content-Length", 0)):]
 
 
 # ---- servers -----------------------------------------------------------------------------------
@@ -136,6 +140,14 @@ class Server:
             process.wait()
             return False
         return True
+
+    def cpu_seconds(self):
+        """Processor time so far, of the whole tree."""
+        ticks = 0
+        for pid in tree(self.process.pid):
+            fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def memory(self):
         """(resident, its share of what processes have in common), bytes, of the whole tree."""

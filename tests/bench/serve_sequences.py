@@ -12,8 +12,8 @@ def row(content, index):
 
 def step(content, index, n_steps, sequence):
     """One token of a growing sequence."""
-    parameters = {"sequence_id": sequence, "sequence_start": index == 0, "sequence_end": index == n_steps - 1}
-    return Request("growing", [("input", [1, 1, WIDTH], row(content, index))], parameters)
+    place = {"sequence_id": sequence, "sequence_start": index == 0, "sequence_end": index == n_steps - 1}
+    return Request("growing", [("input", [1, 1, WIDTH], row(content, index))], place)
 
 
 def is_offered(server):
@@ -34,7 +34,8 @@ def difference(server):
         status, answer = step(content, i, n, 2).send(connection)
         if status != 200:
             raise RuntimeError(f"step {i}: {status} {answer}")
-        off = max(off, max(abs(x - y) for x, y in zip(floats(answer), whole[i * WIDTH:(i + 1) * WIDTH])))
+        expected = whole[i * WIDTH:(i + 1) * WIDTH]
+        off = max(off, max(abs(x - y) for x, y in zip(floats(answer), expected)))
     return off / largest
 
 
@@ -44,15 +45,17 @@ def growing(load, server, seconds):
     print(f"\na sequence that grows to {n} steps, {WIDTH} wide, 8 heads, one client: ms for a step\n")
     print(f"all steps beside one forward of all of it: largest difference {off:.0e}" +
           ("" if off <= TOLERANCE else f", over {TOLERANCE:.0e}: WRONG") + "\n")
-    kept = run_load(load, server, "--model=growing", f"--input=input:FP32:1x1x{WIDTH}", f"--steps={n}", f"--seconds={seconds}", "--warm=0.5")[0]
+    words = ["--model=growing", f"--steps={n}", f"--seconds={seconds}", "--warm=0.5"]
+    kept = run_load(load, server, *words, f"--input=input:FP32:1x1x{WIDTH}")[0]
     rows = [["step", "kept", "all sent again", "ratio"]]
     total_kept, total_again = 0, 0
     for part, us in enumerate(kept["steps_us"]):
         length = (2 * part + 1) * n // 20
-        again = run_load(load, server, "--model=growing", f"--input=input:FP32:1x{length}x{WIDTH}", f"--seconds={float(seconds) / 3}", "--warm=0.2")[0]
+        words = ["--model=growing", f"--seconds={float(seconds) / 3}", "--warm=0.2"]
+        again = run_load(load, server, *words, f"--input=input:FP32:1x{length}x{WIDTH}")[0]
         total_kept, total_again = total_kept + us, total_again + again["p50_us"]
-        rows.append([str(length), milliseconds(us), milliseconds(again["p50_us"]), f"{again['p50_us'] / us:.1f}"])
-    rows.append(["mean", milliseconds(total_kept / 10), milliseconds(total_again / 10), f"{total_again / total_kept:.1f}"])
+        rows.append([str(length), milliseconds(us), milliseconds(again["p50_us"]), ratio(again["p50_us"], us)])
+    rows.append(["mean", milliseconds(total_kept / 10), milliseconds(total_again / 10), ratio(total_again, total_kept)])
     table(rows)
     report_failures("growing", kept)
 
@@ -64,24 +67,32 @@ def fixed(load, server, seconds):
     print(f"\na fixed context: 100 steps over {nodes} nodes, {WIDTH} wide, 8 heads, a mask with each step\n")
     rows = [["clients", "kept req/s", "p50 ms", "h sent again req/s", "p50 ms", "ratio of req/s", "of p50"]]
     for clients in 1, 16:
-        words = ["--model=routing", f"--input={query}", f"--input={mask}", f"--seconds={seconds}", "--warm=0.5", f"--connections={clients}"]
+        words = ["--model=routing", f"--input={query}", f"--input={mask}"]
+        words += [f"--seconds={seconds}", "--warm=0.5", f"--connections={clients}"]
         kept = run_load(load, server, *words, f"--start-input={context}", "--steps=100")[0]
         again = run_load(load, server, *words, f"--input={context}")[0]
-        rows.append([str(clients), count(kept["rps"]), milliseconds(kept["p50_us"]), count(again["rps"]), milliseconds(again["p50_us"]),
-                     f"{kept['rps'] / again['rps']:.2f}", f"{again['p50_us'] / max(kept['p50_us'], 1e-9):.2f}"])
+        rows.append([str(clients), count(kept["rps"]), milliseconds(kept["p50_us"]), count(again["rps"]),
+                     milliseconds(again["p50_us"]), ratio(kept["rps"], again["rps"]),
+                     ratio(again["p50_us"], kept["p50_us"])])
         report_failures("fixed", kept)
     table(rows)
 
 
+def ratio(above, below):
+    return f"{above / below:.2f}" if below else "-"
+
+
 def report_failures(name, part):
     if part["failed"]:
-        print(f"{name}: {part['failed']} of {part['failed'] + part['good']} requests failed: {part['statuses']}, {part['wrong']} wrong")
+        print(f"{name}: {part['failed']} of {part['failed'] + part['good']} requests failed: {part['statuses']}, "
+              f"{part['wrong']} wrong")
 
 
 def run(program, load, scratch, seconds):
     serve_models.write_sequences(f"{scratch}/sequences")
     server = daemon(program, f"{scratch}/sequences", log=f"{scratch}/sequences.log")
-    server.start(lambda connection: Request("routing", [("q", [1, 1, WIDTH], draw(WIDTH))]).send(connection)[0] == 200)
+    probe = Request("routing", [("q", [1, 1, WIDTH], draw(WIDTH))])
+    server.start(lambda connection: probe.send(connection)[0] == 200)
     try:
         if is_offered(server):
             growing(load, server, seconds)

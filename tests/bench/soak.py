@@ -15,7 +15,8 @@ import time
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the scripts
 import serve_models  # noqa: E402
-from serve_process import Load, Request, ask, count, daemon, draw, floats, machine, megabytes, milliseconds, run_load, setting, table  # noqa: E402
+from serve_process import (Load, Request, ask, count, daemon, draw, machine, megabytes, milliseconds,  # noqa: E402
+                           run_load, setting, table)
 
 PARTS = 10
 RELOAD_SECONDS = 0.1
@@ -60,7 +61,8 @@ def gauges(connection):
 
 def print_gauges(found):
     if found:
-        print("    " + ", ".join(f"{series.removeprefix('attentiond_')} {value}" for series, value in found.items()), flush=True)
+        texts = (f"{series.removeprefix('attentiond_')} {value}" for series, value in found.items())
+        print("    " + ", ".join(texts), flush=True)
 
 
 class Verdict:
@@ -92,15 +94,20 @@ class Steady:
 
     def line(self, part, n):
         statuses = ", ".join(f"{code}: {times}" for code, times in part["statuses"].items())
-        print(f"{n:3}  {part['label']:8} {count(part['rps']):>8} req/s  p50 {milliseconds(part['p50_us']):>7} ms  p99 {milliseconds(part['p99_us']):>7} ms"
-              f"  refused p99 {milliseconds(part['refused_p99_us']):>7} ms  {self.memory()}  {statuses}"
+        p50, p99, refused = (milliseconds(part[name]) for name in ("p50_us", "p99_us", "refused_p99_us"))
+        print(f"{n:3}  {part['label']:8} {count(part['rps']):>8} req/s  p50 {p50:>7} ms  p99 {p99:>7} ms  "
+              f"refused p99 {refused:>7} ms  {self.memory()}  {statuses}"
               + (f", behind {part['behind']}" if part["behind"] else ""), flush=True)
 
 
 def check_totals(verdict, parts, totals):
     verdict.expect(all(part["wrong"] == part["broken"] == 0 for part in parts), "no reply was wrong or cut off")
-    verdict.expect(all(total["sent"] == total["replies"] for total in totals),
-                   "every request was answered: " + ", ".join(f"{total['label']} {total['replies']} of {total['sent']}" for total in totals))
+    texts = ", ".join(f"{total['label']} {total['replies']} of {total['sent']}" for total in totals)
+    verdict.expect(all(total["sent"] == total["replies"] for total in totals), f"every request was answered: {texts}")
+
+
+def faults_text(faults):
+    return f"; {len(faults)} failed, first: {faults[0]}" if faults else ""
 
 
 # ---- reload ------------------------------------------------------------------------------------
@@ -132,7 +139,8 @@ def reload(server, load, verdict):
     steady, parts, totals = Steady(server), [], []
     reloader = Reloader(server, "small")
     reloader.start()
-    for line in Load(load, server, *words_of("small"), "--connections=16", f"--seconds={seconds}", f"--parts={PARTS}"):
+    words = ["--connections=16", f"--seconds={seconds}", f"--parts={PARTS}"]
+    for line in Load(load, server, *words_of("small"), *words):
         if "sent" in line:
             totals.append(line)
             continue
@@ -142,8 +150,9 @@ def reload(server, load, verdict):
     reloader.join()
     longest = 1e3 * max(reloader.seconds)
     verdict.expect(not reloader.faults, f"{len(reloader.seconds)} times loaded again, the longest took {longest:.0f} ms"
-                   + (f"; {len(reloader.faults)} failed, first: {reloader.faults[0]}" if reloader.faults else ""))
-    verdict.expect(sum(part["failed"] for part in parts) == 0, f"none of {sum(part['good'] for part in parts)} requests failed")
+                   + faults_text(reloader.faults))
+    failed, good = (sum(part[name] for part in parts) for name in ("failed", "good"))
+    verdict.expect(failed == 0, f"{failed} of {failed + good} requests failed")
     check_totals(verdict, parts, totals)
     verdict.expect_flat(steady.sizes)
 
@@ -157,11 +166,12 @@ def timeouts(server, load, verdict):
     rate = OVERLOAD * capacity
     connections = min(1024, max(16, int(2.5 * rate * TIMEOUT_US * 1e-6)))
     timeout = f"--parameter=timeout={TIMEOUT_US}"
-    print(f"medium: the daemon answers {count(capacity)} a second; {count(rate)} come, over {connections} connections, each with a deadline of "
-          f"{TIMEOUT_US // 1000} ms; small: 200 a second\n")
+    print(f"medium: the daemon answers {count(capacity)} a second; {count(rate)} come, over {connections} connections, "
+          f"each with a deadline of {TIMEOUT_US // 1000} ms; small: 200 a second\n")
     steady, parts, totals = Steady(server), {"medium": [], "small": []}, []
-    for line in Load(load, server, *words_of("medium"), timeout, f"--rate={rate}", f"--connections={connections}",
-                     "--and", *words_of("small"), timeout, "--rate=200", "--connections=32", f"--seconds={seconds}", f"--parts={PARTS}"):
+    words = [*words_of("medium"), timeout, f"--rate={rate}", f"--connections={connections}", "--and",
+             *words_of("small"), timeout, "--rate=200", "--connections=32"]
+    for line in Load(load, server, *words, f"--seconds={seconds}", f"--parts={PARTS}"):
         if "sent" in line:
             totals.append(line)
             continue
@@ -217,10 +227,11 @@ def unload(server, load, verdict):
             if fault:
                 faults.append(fault)
         sizes.append(server.memory()[0])
-        rows.append([str((part + 1) * CYCLES // PARTS), megabytes(sizes[-1]), f"{1e3 * (time.monotonic() - begin) * PARTS / CYCLES:.1f}"])
+        milli = 1e3 * (time.monotonic() - begin) * PARTS / CYCLES
+        rows.append([str((part + 1) * CYCLES // PARTS), megabytes(sizes[-1]), f"{milli:.1f}"])
     table(rows)
     print()
-    verdict.expect(not faults, f"{CYCLES} cycles of load, infer and unload" + (f"; {len(faults)} failed, first: {faults[0]}" if faults else ""))
+    verdict.expect(not faults, f"{CYCLES} cycles of load, infer and unload" + faults_text(faults))
     verdict.expect_flat(sizes)
 
 
@@ -233,7 +244,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="attentiond-bench.") as scratch:
         serve_models.write_plain(f"{scratch}/models")
         words = [] if name == "unload" else ["--load-model", "small", "--load-model", "medium"]
-        server = daemon(program, f"{scratch}/models", "--model-control-mode", "explicit", *words, log=f"{scratch}/log")
+        words += ["--model-control-mode", "explicit"]
+        server = daemon(program, f"{scratch}/models", *words, log=f"{scratch}/log")
         print(f"machine: {machine()}\n", flush=True)
         try:
             server.start(lambda connection: ask(connection, "/v2/health/live", verb="GET")[0] == 200)
