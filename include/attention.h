@@ -8,6 +8,8 @@
  *     attn_plan_create       layer + inputs -> checked shapes, output shapes, scratch size
  *     attn_forward           plan + memory -> the outputs
  *     attn_backward          the same for a plan of gradients
+ *     attn_forward_many      many plans of one layer in one pass over its weights
+ *     attn_cache_create      a sequence whose keys and values are kept from call to call
  *
  * Rules that hold for every function, unless its comment says otherwise:
  *  - All arguments are borrowed; nothing is kept after the call returns. Tensors are row-major and
@@ -483,6 +485,15 @@ void attn_plan_free(attn_plan *plan); /* NULL is fine */
 size_t attn_plan_n_outputs(const attn_plan *plan);
 const struct attn_named_tensor *attn_plan_output(const attn_plan *plan, size_t index);
 
+/* Roughly the multiply-adds of the call: for a caller that has to decide whether it is worth spreading,
+ * or whom it may keep waiting. A call of n_draws counts each of them, one of gradients counts its
+ * forward too. */
+double attn_plan_cost(const attn_plan *plan);
+
+/* Rows that pass through the projections: batch * queries, and batch * keys too where keys are projected
+ * from an input of their own; at most SIZE_MAX. For a caller that bounds how much it joins. */
+size_t attn_plan_rows(const attn_plan *plan);
+
 /* Bytes of scratch that the call needs for so many workers (1 when it runs inline).
  * ATTN_INVALID: no worker. ATTN_TOO_LARGE: more than size_t. */
 enum attn_status attn_plan_scratch(const attn_plan *plan, size_t n_workers,
@@ -509,6 +520,72 @@ enum attn_status attn_forward(const attn_plan *plan, float *const *outputs, void
 enum attn_status attn_backward(const attn_plan *plan, float *const *outputs,
                                void *scratch, const struct attn_parallel *parallel,
                                struct attn_error *error) ATTN_MUST_CHECK;
+
+/* ---- many calls in one pass ------------------------------------------------------------ */
+
+/* Whether a plan may be one of many: a forward without n_draws of a layer that is more than scores. The
+ * others are run alone. */
+bool attn_plan_joins(const attn_plan *plan);
+
+/* Scratch for attn_forward_many, in bytes; as attn_plan_scratch. */
+enum attn_status attn_many_scratch(const attn_plan *const *plans, size_t n_plans,
+                                   size_t n_workers, size_t *n_bytes) ATTN_MUST_CHECK;
+
+/* Forward n_plans plans of the same layer, in one pass: the rows of all of them, of whatever lengths,
+ * meet each weight together, and attention is one list of tasks over all. Nothing is padded, and
+ * nothing of a call reaches another: every output has the very bits that attn_forward gives it.
+ *
+ * outputs[p][i]: as outputs[i] of attn_forward for plan p; errors[p], cleared by the caller, never NULL:
+ * what is wrong with plan p, which harms no other. scratch: attn_many_scratch bytes; parallel as in
+ * attn_forward. Allocates nothing. Every plan must be one that joins, of the same layer, and no two of
+ * the same cache. */
+void attn_forward_many(const attn_plan *const *plans, size_t n_plans,
+                       float *const *const *outputs, void *scratch,
+                       const struct attn_parallel *parallel, struct attn_error *errors);
+
+/* ---- kept keys and values -------------------------------------------------------------- */
+
+/* The keys and values of a sequence, kept from one call to the next. A layer keeps one of two kinds:
+ *   a context that stays, where keys have an input of their own: the first call brings keys and values,
+ *       which are projected once (the input of queries where the keys' is optional and left out);
+ *       later ones bring queries, mask and relations alone;
+ *   one that grows, where the layer is causal: each call brings the next positions [batch, n >= 1,
+ *       width], which attend to all before them and to themselves. What the calls give are the rows of
+ *       what one call over all positions gives.
+ * A cache is used by one thread at a time. Forks of it share memory, which is counted, so they may be
+ * on other threads. The layer must outlive its caches. */
+typedef struct attn_cache attn_cache;
+
+/* An empty cache. ATTN_INVALID: the layer cannot keep anything, because its output at a position depends
+ * on positions that follow; the message says what makes it so. */
+enum attn_status attn_cache_create(const attn_layer *layer, attn_cache **cache,
+                                   struct attn_error *error) ATTN_MUST_CHECK;
+
+/* Another cache with the same contents, which are not copied: of a page that both have, one that writes
+ * to it copies it first. */
+enum attn_status attn_cache_fork(const attn_cache *cache, attn_cache **fork,
+                                 struct attn_error *error) ATTN_MUST_CHECK;
+
+void attn_cache_free(attn_cache *cache); /* NULL is fine; no plan of it may be left */
+
+bool attn_cache_grows(const attn_cache *cache);
+size_t attn_cache_length(const attn_cache *cache); /* positions kept; 0: it is empty */
+size_t attn_cache_bytes(
+    const attn_cache *cache); /* memory held; what forks share counts for each of them */
+
+/* As attn_plan_create, for the next call of a sequence, at inference. The memory that the call will fill
+ * is allocated here, so that it is only here that it can be lacking. attn_forward or attn_forward_many
+ * fills it, and the cache has grown once that has succeeded; a plan that fails, or is freed unused,
+ * leaves the cache as it was. One such plan at a time: it is run at most once, and freed before the
+ * next is made or the cache is forked or freed.
+ * Beside the errors of attn_plan_create: ATTN_INVALID: keys or values for a context that is kept
+ * already; ATTN_SHAPE: another batch than the sequence has, no position, or more positions than the
+ * layer serves (the message says how many are kept). */
+enum attn_status attn_cache_plan(attn_cache *cache,
+                                 const struct attn_named_tensor *inputs, size_t n_inputs,
+                                 const char *const *outputs, size_t n_outputs,
+                                 attn_plan **plan,
+                                 struct attn_error *error) ATTN_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,85 @@
+/* cost.c - how much a call is, from its sizes alone. Pure functions, any thread. */
+#include "plan.h"
+#include "tensor.h"
+
+#include <stdint.h>
+
+/* What a gradient takes for each multiply-add of a forward: of a projection, the forward and two
+ * products back; of attention, the two products, done again, and five. */
+#define LINEAR_GRADIENT 3.0
+#define ATTENTION_GRADIENT 3.5
+
+/* ---- rows ---------------------------------------------------------------------------------- */
+
+static size_t rows_of(size_t batch, size_t length)
+{
+    size_t n;
+    return attni_multiply(batch, length, &n) ? n : SIZE_MAX;
+}
+
+size_t attn_plan_rows(const attn_plan *plan)
+{
+    const attn_layer *layer = plan->layer;
+    size_t n = rows_of(plan->n_batch, plan->n_queries), both;
+    if (!layer->key.weight && !layer->value.weight) {
+        return n;
+    }
+    return attni_add(n, rows_of(plan->batch[1], plan->n_keys), &both) ? both : SIZE_MAX;
+}
+
+/* ---- multiply-adds ------------------------------------------------------------------------- */
+
+static double linear_cost(const struct attni_linear *linear, size_t batch, size_t length)
+{
+    return linear->weight ? (double)batch * (double)length * (double)linear->n_in *
+                                (double)linear->n_out
+                          : 0;
+}
+
+static double projections_cost(const attn_plan *plan)
+{
+    const attn_layer *layer = plan->layer;
+    return linear_cost(&layer->fused, plan->batch[0], plan->n_queries) +
+           linear_cost(&layer->query, plan->batch[0], plan->n_queries) +
+           linear_cost(&layer->key, plan->batch[1], plan->n_keys) +
+           linear_cost(&layer->value, plan->batch[2], plan->n_keys) +
+           linear_cost(&layer->output, plan->n_batch, plan->n_queries);
+}
+
+/* Pairs of a query and a key that it may see. */
+static double pairs_of(const attn_plan *plan)
+{
+    double n_queries = (double)plan->n_queries, n_keys = (double)plan->n_keys;
+    return plan->layer->spec.causal ? n_queries * (n_keys + 1) / 2 : n_queries * n_keys;
+}
+
+static double attention_cost(const attn_plan *plan)
+{
+    double heads = (double)plan->n_batch * (double)plan->layer->spec.n_heads;
+    double width = (double)plan->head_width + (double)plan->value_width;
+    double edges = (double)plan->n_edges * (double)plan->layer->spec.n_heads;
+    double relations = plan->kv.data ? (double)plan->value_width : 0;
+    return heads * pairs_of(plan) * (width + relations) + edges * width;
+}
+
+static double scores_cost(const attn_plan *plan)
+{
+    double entries = 1;
+    for (size_t i = 0; i < plan->free.rank; i++) {
+        entries *= (double)plan->free.shape[i];
+    }
+    return entries * pairs_of(plan) * (double)plan->head_width;
+}
+
+double attn_plan_cost(const attn_plan *plan)
+{
+    if (plan->layer->spec.scores_only) {
+        return scores_cost(plan);
+    }
+    double linear = projections_cost(plan), attention = attention_cost(plan);
+    if (plan->mode.gradient) {
+        return LINEAR_GRADIENT * linear + ATTENTION_GRADIENT * attention;
+    }
+    double n_draws = plan->mode.n_draws > 0 ? (double)plan->mode.n_draws : 1;
+    return linear + n_draws * attention;
+}
