@@ -72,6 +72,7 @@ static struct attni_rows project(const struct attni_run *run, const struct round
     bool done = (shared && round->sample > 0 && round->n_heads > 1) ||
                 (fused && !by_block && which > 0);
     if (!done) {
+        list->which[list->n] = which;
         list->items[list->n++] = product;
     }
     if (!by_block) {
@@ -88,33 +89,31 @@ static struct attni_rows project(const struct attni_run *run, const struct round
 /* Queries, keys and values of a round as the core reads them: projected into scratch, or as they
  * came. Of one head, queries are projected within tasks, unless they are few: then, before the first
  * head, all of them. */
-static void take_inputs(struct attni_run *run, const struct round *round)
+static void take_inputs(struct attni_run *run, const struct round *round,
+                        struct attni_products *list)
 {
     const attn_plan *plan = run->plan;
     struct attni_rows *rows[] = {&run->core.query, &run->core.key, &run->core.value};
-    struct attni_products list = {.run = run};
+    *list = (struct attni_products){.run = run};
     run->core.query_projection = NULL;
     for (size_t i = 0; i < 3; i++) {
         struct input in = input_of(plan, i);
         if (!in.linear->weight) {
             *rows[i] = rows_of(in.data, &in, plan->layer->spec.n_heads * in.width, 0);
         } else if (i > 0 || !plan->rounds.by_head) {
-            *rows[i] = project(run, round, i, &list);
+            *rows[i] = project(run, round, i, list);
         } else if (plan->tiles.few) {
             struct round all = *round;
-            size_t n = list.n;
+            size_t n = list->n;
             all.head = 0;
             all.n_heads = plan->layer->spec.n_heads;
-            *rows[i] = project(run, &all, i, &list);
-            list.n = round->head == 0 && round->key == 0 ? list.n : n;
+            *rows[i] = project(run, &all, i, list);
+            list->n = round->head == 0 && round->key == 0 ? list->n : n;
         } else {
             *rows[i] = rows_of(in.data, &in, in.linear->n_in, 0);
             run->core.query_projection = in.linear;
             run->core.query_column = in.column;
         }
-    }
-    if (!run->projected) {
-        attni_run_products(&list);
     }
 }
 
@@ -155,28 +154,41 @@ static void place_context(struct attni_run *run, const struct round *round)
     run->core.context.first = run->context || direct ? 0 : round->sample;
 }
 
-/* Project what the heads of the round gave. */
-static void project_output(const struct attni_run *run, const struct round *round)
+/* The product that projects what the heads of the round gave; false: there is none. */
+static bool output_product(const struct attni_run *run, const struct round *round,
+                           struct attni_product *product)
 {
     const attn_plan *plan = run->plan;
     const struct attni_linear *linear = &plan->layer->output;
+    if (!run->out || !linear->weight) {
+        return false;
+    }
     size_t offset = round->sample - run->core.context.first;
     const float *context = run->core.context.data + offset * run->core.context.batch;
     float *out = run->out + round->sample * plan->n_queries * linear->n_out;
-    struct attni_products list = {.run = run, .n = 1};
-    list.items[0] =
-        attni_product_of(linear, round->n_samples * plan->n_queries, context, out);
-    list.items[0].in_place = plan->rounds.in_output;
-    attni_run_products(&list);
+    *product = attni_product_of(linear, round->n_samples * plan->n_queries, context, out);
+    product->in_place = plan->rounds.in_output;
+    return true;
 }
 
-static void run_keys(struct attni_run *run, const struct round *round)
+/* Tell the core what the round is; the products that it needs. */
+static void take_round(struct attni_run *run, const struct round *round,
+                       struct attni_products *list)
 {
     run->core.first = round->sample;
     run->core.n_samples = round->n_samples;
     run->core.first_key = round->key;
     run->core.n_keys = round->n_keys;
-    take_inputs(run, round);
+    take_inputs(run, round, list);
+}
+
+static void run_keys(struct attni_run *run, const struct round *round)
+{
+    struct attni_products list;
+    take_round(run, round, &list);
+    if (!run->projected) {
+        attni_run_products(&list);
+    }
     if (run->plan->rounds.by_head) {
         struct head_step step = {run, round};
         attni_run_spread(run->parallel, attni_core_head_n_tasks(&run->core), head_task,
@@ -205,33 +217,63 @@ static void run_heads(struct attni_run *run, struct round round)
 
 static void run_round(struct attni_run *run, const struct round *round)
 {
-    const attn_plan *plan = run->plan;
+    struct attni_products list = {.run = run, .n = 1};
     place_context(run, round);
-    if (plan->rounds.by_head) {
+    if (run->plan->rounds.by_head) {
         run_heads(run, *round);
     } else {
         run_keys(run, round);
     }
-    if (run->out && plan->layer->output.weight) {
-        project_output(run, round);
+    if (output_product(run, round, &list.items[0])) {
+        attni_run_products(&list);
     }
 }
 
-/* Round after round of samples that give results or probabilities. */
-void attni_run_attend(struct attni_run *run)
+/* Samples that give results or probabilities. */
+static size_t samples_of(const struct attni_run *run)
+{
+    return run->out || run->context ? run->plan->n_batch : run->plan->n_score_batch;
+}
+
+/* The round of samples from `sample` on. */
+static struct round round_at(const struct attni_run *run, size_t sample)
 {
     const attn_plan *plan = run->plan;
-    size_t n = run->out || run->context ? plan->n_batch : plan->n_score_batch;
+    size_t left = samples_of(run) - sample, most = plan->rounds.n_samples;
+    return (struct round){.sample = sample,
+                          .n_samples = left < most ? left : most,
+                          .n_heads = plan->layer->spec.n_heads,
+                          .n_keys = plan->n_keys};
+}
+
+static void start_core(struct attni_run *run)
+{
     run->core.probabilities = run->attention;
-    run->core.max = attni_run_floats(run, plan->state_at[0]);
-    run->core.sum = attni_run_floats(run, plan->state_at[1]);
-    for (size_t sample = 0; sample < n; sample += plan->rounds.n_samples) {
-        size_t left = n - sample;
-        struct round round = {
-            .sample = sample,
-            .n_samples = left < plan->rounds.n_samples ? left : plan->rounds.n_samples,
-            .n_heads = plan->layer->spec.n_heads,
-            .n_keys = plan->n_keys};
+    run->core.max = attni_run_floats(run, run->plan->state_at[0]);
+    run->core.sum = attni_run_floats(run, run->plan->state_at[1]);
+}
+
+/* Round after round. */
+void attni_run_attend(struct attni_run *run)
+{
+    size_t n = samples_of(run);
+    start_core(run);
+    for (size_t sample = 0; sample < n; sample += run->plan->rounds.n_samples) {
+        struct round round = round_at(run, sample);
         run_round(run, &round);
     }
+}
+
+void attni_run_prepare(struct attni_run *run, struct attni_products *list)
+{
+    struct round round = round_at(run, 0);
+    start_core(run);
+    place_context(run, &round);
+    take_round(run, &round, list);
+}
+
+bool attni_run_output(const struct attni_run *run, struct attni_product *product)
+{
+    struct round round = round_at(run, 0);
+    return output_product(run, &round, product);
 }

@@ -53,13 +53,14 @@ static double pairs_of(const attn_plan *plan)
     return plan->layer->spec.causal ? n_queries * (n_keys + 1) / 2 : n_queries * n_keys;
 }
 
-static double attention_cost(const attn_plan *plan)
+double attni_plan_attention_cost(const attn_plan *plan)
 {
+    double n_draws = plan->mode.n_draws > 0 ? (double)plan->mode.n_draws : 1;
     double heads = (double)plan->n_batch * (double)plan->layer->spec.n_heads;
     double width = (double)plan->head_width + (double)plan->value_width;
     double edges = (double)plan->n_edges * (double)plan->layer->spec.n_heads;
     double relations = plan->kv.data ? (double)plan->value_width : 0;
-    return heads * pairs_of(plan) * (width + relations) + edges * width;
+    return n_draws * (heads * pairs_of(plan) * (width + relations) + edges * width);
 }
 
 static double scores_cost(const attn_plan *plan)
@@ -76,10 +77,7 @@ double attn_plan_cost(const attn_plan *plan)
     if (plan->layer->spec.scores_only) {
         return scores_cost(plan);
     }
-    double linear = projections_cost(plan), attention = attention_cost(plan);
-    if (plan->mode.gradient) {
-        return LINEAR_GRADIENT * linear + ATTENTION_GRADIENT * attention;
-    }
-    double n_draws = plan->mode.n_draws > 0 ? (double)plan->mode.n_draws : 1;
-    return linear + n_draws * attention;
+    double linear = projections_cost(plan), attention = attni_plan_attention_cost(plan);
+    return plan->mode.gradient ? LINEAR_GRADIENT * linear + ATTENTION_GRADIENT * attention
+                               : linear + attention;
 }

@@ -14,26 +14,12 @@ struct forward {
 
 /* ---- one draw ------------------------------------------------------------------------------ */
 
-/* Where this draw's output goes, main (0) or probabilities (1); NULL: it is not wanted. */
-static float *memory_of(const struct forward *forward, size_t which)
-{
-    const attn_plan *plan = forward->run.plan;
-    float *own = attni_plan_memory(plan, which ? ATTNI_ATTENTION : ATTNI_MAIN, 0,
-                                   forward->outputs);
-    size_t n = plan->n_values[which];
-    if (!plan->computes[which] || n == 0) {
-        return NULL;
-    }
-    return own ? own + forward->draw * n
-               : attni_run_floats(&forward->run, plan->draw_at[which]);
-}
-
 static void compute(struct forward *forward)
 {
     struct attni_run *run = &forward->run;
     const attn_plan *plan = run->plan;
-    run->out = memory_of(forward, 0);
-    run->attention = memory_of(forward, 1);
+    run->out = attni_run_memory(run, 0, forward->draw, forward->outputs);
+    run->attention = attni_run_memory(run, 1, forward->draw, forward->outputs);
     if (plan->layer->spec.scores_only) {
         attni_run_scores(run);
         return;

@@ -228,11 +228,12 @@ enum attn_status attni_lay_out(attn_plan *plan, size_t most_floats,
                                struct attn_error *error)
 {
     struct attni_cursor shared = {0, false}, worker = {0, false};
+    attni_lay_out_edges(plan, &shared);
+    take_draws(plan, &shared);
+    plan->rows_from = shared.bytes;
     if (!plan->layer->spec.scores_only && has_work(plan)) {
         attni_lay_out_attention(plan, most_floats, &shared, &worker);
     }
-    attni_lay_out_edges(plan, &shared);
-    take_draws(plan, &shared);
     plan->shared_bytes = shared.bytes;
     plan->worker_bytes = worker.bytes;
     if (shared.overflow || worker.overflow) {

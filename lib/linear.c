@@ -115,7 +115,7 @@ void attni_linear_store(const struct attni_linear *linear, const float *weight,
 
 /* ---- product ------------------------------------------------------------------------------- */
 
-static bool is_packed(const struct attni_linear *linear)
+bool attni_linear_is_packed(const struct attni_linear *linear)
 {
     return attni_kernels()->packs || linear->bf16;
 }
@@ -134,7 +134,8 @@ struct attni_product attni_product_of(const struct attni_linear *linear, size_t 
 
 bool attni_linear_cuts(const struct attni_linear *linear, size_t width)
 {
-    return is_packed(linear) && width > 0 && width % attni_kernels()->n_panel == 0;
+    return attni_linear_is_packed(linear) && width > 0 &&
+           width % attni_kernels()->n_panel == 0;
 }
 
 /* Rows that lie a multiple of a page apart crowd each other out of a first-level cache. */
@@ -271,7 +272,7 @@ static void run_bf16(const struct part *part, float *copy)
  * task writes what another has yet to read. */
 static size_t columns_of_task(const struct attni_product *product)
 {
-    if (!is_packed(product->linear) || product->in_place) {
+    if (!attni_linear_is_packed(product->linear) || product->in_place) {
         return product->n_columns;
     }
     size_t n_rows = attni_parts(product->n_rows, ROWS), columns = COLUMNS;
@@ -302,7 +303,7 @@ void attni_linear_run(const struct attni_product *product, size_t task, void *sc
                         .end = column + (left < columns ? left : columns)};
     part.n_rows =
         attni_part_start(product->n_rows, n_parts, task % n_parts + 1) - part.row;
-    if (!is_packed(product->linear)) {
+    if (!attni_linear_is_packed(product->linear)) {
         run_blas(product, part.n_rows, product->x + part.row * n_in,
                  product->y + part.row * product->row);
     } else if (product->linear->bf16) {

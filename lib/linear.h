@@ -42,6 +42,10 @@ struct attni_product {
 struct attni_product attni_product_of(const struct attni_linear *linear, size_t n_rows,
                                       const float *x, float *y);
 
+/* Whether a projection goes over packed weights: the bits of a row then do not depend on what other rows
+ * there are. */
+bool attni_linear_is_packed(const struct attni_linear *linear);
+
 /* Whether a product may have columns of its own and blocks of this width. */
 bool attni_linear_cuts(const struct attni_linear *linear, size_t width);
 

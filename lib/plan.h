@@ -160,6 +160,7 @@ struct attn_plan {
     /* Scratch, in bytes from its start; each part is aligned to 64. */
     size_t rows_at[3]; /* of queries, keys and values */
     size_t context_at, edges_at[4];
+    size_t rows_from;     /* projected rows come last in the shared part: from here on */
     size_t draw_at[2];    /* own outputs that are computed but not given out */
     size_t moments_at[2]; /* of the own outputs */
     size_t state_at
@@ -199,6 +200,9 @@ float *attni_plan_statistic(const attn_plan *plan, enum attni_post_owner owner,
 /* The same for the gradient of a parameter; owner as in struct attni_parameter. */
 float *attni_plan_gradient(const attn_plan *plan, enum attni_parameter_kind kind,
                            size_t owner, float *const *outputs);
+
+/* Roughly the multiply-adds of attention alone, over all draws. */
+double attni_plan_attention_cost(const attn_plan *plan);
 
 /* Whether any step follows the joined heads' projection. */
 bool attni_plan_has_posts(const attn_plan *plan);

@@ -28,30 +28,40 @@ float *attni_run_floats(const struct attni_run *run, size_t at)
 
 unsigned char *attni_run_worker(const struct attni_run *run, size_t worker)
 {
-    return run->scratch + run->plan->shared_bytes + worker * run->plan->worker_bytes;
+    return run->workers + worker * run->worker_bytes;
 }
 
 /* ---- products ------------------------------------------------------------------------------ */
 
-static void product_task(void *argument, size_t task, size_t worker)
-{
-    const struct attni_products *list = argument;
-    size_t i = 0;
-    while (task >= list->n_tasks[i]) {
-        task -= list->n_tasks[i++];
-    }
-    attni_linear_run(&list->items[i], task,
-                     attni_run_worker(list->run, worker) + list->run->plan->linear_at);
-}
-
-void attni_run_products(struct attni_products *list)
+size_t attni_products_count(struct attni_products *list)
 {
     size_t n_tasks = 0;
     for (size_t i = 0; i < list->n; i++) {
         list->n_tasks[i] = attni_linear_n_tasks(&list->items[i]);
         n_tasks += list->n_tasks[i];
     }
-    attni_run_spread(list->run->parallel, n_tasks, product_task, list);
+    return n_tasks;
+}
+
+void attni_products_task(const struct attni_products *list, size_t task, void *scratch)
+{
+    size_t i = 0;
+    while (task >= list->n_tasks[i]) {
+        task -= list->n_tasks[i++];
+    }
+    attni_linear_run(&list->items[i], task, scratch);
+}
+
+static void product_task(void *argument, size_t task, size_t worker)
+{
+    const struct attni_products *list = argument;
+    attni_products_task(list, task,
+                        attni_run_worker(list->run, worker) + list->run->plan->linear_at);
+}
+
+void attni_run_products(struct attni_products *list)
+{
+    attni_run_spread(list->run->parallel, attni_products_count(list), product_task, list);
 }
 
 /* ---- draws --------------------------------------------------------------------------------- */
@@ -118,28 +128,19 @@ static struct attni_dropout draws_of_probabilities(const attn_plan *plan)
 
 /* ---- the steps after the heads ------------------------------------------------------------- */
 
-struct post_step {
-    const struct attni_post *post;
-    struct attni_post_data data;
-};
-
 static void post_task(void *argument, size_t task, size_t worker)
 {
-    const struct post_step *step = argument;
+    const struct attni_post_step *step = argument;
     (void)worker;
     attni_post_run(step->post, &step->data, task);
 }
 
-void attni_run_post(const struct attni_run *run, enum attni_post_owner owner, float *data,
-                    size_t draw, float *const *outputs)
+struct attni_post_step attni_run_post_step(const attn_plan *plan,
+                                           enum attni_post_owner owner, float *data,
+                                           size_t draw, float *const *outputs)
 {
-    const attn_plan *plan = run->plan;
-    const struct attni_post *posts = plan->layer->posts;
-    if (posts[owner].spec.kind == ATTN_POST_NONE) {
-        return;
-    }
-    struct post_step step = {
-        &posts[owner],
+    return (struct attni_post_step){
+        &plan->layer->posts[owner],
         {.data = data,
          .n_samples = plan->n_batch,
          .length = plan->n_queries,
@@ -149,6 +150,16 @@ void attni_run_post(const struct attni_run *run, enum attni_post_owner owner, fl
          .moved_mean = attni_plan_statistic(plan, owner, ATTNI_RUNNING_MEAN, outputs),
          .moved_variance =
              attni_plan_statistic(plan, owner, ATTNI_RUNNING_VARIANCE, outputs)}};
+}
+
+void attni_run_post(const struct attni_run *run, enum attni_post_owner owner, float *data,
+                    size_t draw, float *const *outputs)
+{
+    if (run->plan->layer->posts[owner].spec.kind == ATTN_POST_NONE) {
+        return;
+    }
+    struct attni_post_step step =
+        attni_run_post_step(run->plan, owner, data, draw, outputs);
     attni_run_spread(run->parallel, attni_post_n_tasks(step.post, &step.data), post_task,
                      &step);
 }
@@ -185,6 +196,19 @@ static enum attn_status sort_edges(struct attni_run *run, struct attn_error *err
     return attni_edges_sort(plan, &run->core.edges, error);
 }
 
+float *attni_run_memory(const struct attni_run *run, size_t which, size_t draw,
+                        float *const *outputs)
+{
+    const attn_plan *plan = run->plan;
+    float *own =
+        attni_plan_memory(plan, which ? ATTNI_ATTENTION : ATTNI_MAIN, 0, outputs);
+    size_t n = plan->n_values[which];
+    if (!plan->computes[which] || n == 0) {
+        return NULL;
+    }
+    return own ? own + draw * n : attni_run_floats(run, plan->draw_at[which]);
+}
+
 enum attn_status attni_run_start(struct attni_run *run, const attn_plan *plan,
                                  const struct attn_parallel *parallel, void *scratch,
                                  struct attn_error *error)
@@ -193,7 +217,9 @@ enum attn_status attni_run_start(struct attni_run *run, const attn_plan *plan,
     *run = (struct attni_run){.plan = plan,
                               .parallel = parallel,
                               .scratch = (unsigned char *)scratch +
-                                         (misaligned ? 64 - misaligned : 0)};
+                                         (misaligned ? 64 - misaligned : 0),
+                              .worker_bytes = plan->worker_bytes};
+    run->workers = run->scratch + plan->shared_bytes;
     run->core.plan = plan;
     run->core.drops = plan->mode.training && plan->layer->spec.dropout > 0;
     run->core.dropout = draws_of_probabilities(plan);
