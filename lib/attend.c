@@ -1,5 +1,6 @@
 /* attend.c - from inputs to the joined heads: project, attend, project, in rounds. Coordinates; every
  * loop over numbers is elsewhere. */
+#include "kept.h"
 #include "run.h"
 
 /* ---- queries, keys and values -------------------------------------------------------------- */
@@ -44,6 +45,10 @@ static struct attni_rows rows_of(const float *data, const struct input *input,
 
 static float *rows_memory(const struct attni_run *run, size_t which)
 {
+    enum attni_kept_kind kind = run->plan->kept.kind;
+    if (which > 0 && (kind == ATTNI_KEPT_FILL || kind == ATTNI_KEPT_READ)) {
+        return attni_kept_context(run->plan, which);
+    }
     return attni_run_floats(run, run->plan->rows_at[which]);
 }
 
@@ -57,7 +62,7 @@ static struct attni_rows project(const struct attni_run *run, const struct round
     bool shared = in.batch == 1, fused = linear == &plan->layer->fused;
     size_t first = shared ? 0 : round->sample, n_samples = shared ? 1 : round->n_samples;
     size_t row = which == 0 ? 0 : round->key,
-           length = which == 0 ? in.length : round->n_keys;
+           length = which == 0 ? in.length : round->n_keys - plan->kept.first;
     bool by_block = plan->rounds.by_block[which];
     float *memory = rows_memory(run, fused && !by_block ? 0 : which);
     struct attni_product product =
@@ -70,7 +75,7 @@ static struct attni_rows project(const struct attni_run *run, const struct round
         product.block_stride = product.n_rows * in.width;
     }
     bool done = (shared && round->sample > 0 && round->n_heads > 1) ||
-                (fused && !by_block && which > 0);
+                (fused && !by_block && which > 0) || !attni_kept_brings(plan, which);
     if (!done) {
         list->which[list->n] = which;
         list->items[list->n++] = product;
@@ -182,12 +187,29 @@ static void take_round(struct attni_run *run, const struct round *round,
     take_inputs(run, round, list);
 }
 
+static void store_task(void *argument, size_t task, size_t worker)
+{
+    const struct attni_run *run = argument;
+    (void)worker;
+    attni_kept_store(run->plan, &run->core.key, &run->core.value, task);
+}
+
+void attni_run_read_kept(struct attni_run *run)
+{
+    run->core.key = attni_kept_rows(run->plan, 1);
+    run->core.value = attni_kept_rows(run->plan, 2);
+}
+
 static void run_keys(struct attni_run *run, const struct round *round)
 {
     struct attni_products list;
     take_round(run, round, &list);
     if (!run->projected) {
         attni_run_products(&list);
+    }
+    if (run->plan->kept.kind == ATTNI_KEPT_GROW) {
+        attni_run_spread(run->parallel, run->plan->n_batch, store_task, run);
+        attni_run_read_kept(run);
     }
     if (run->plan->rounds.by_head) {
         struct head_step step = {run, round};

@@ -70,23 +70,33 @@ static void score_edges(const struct attni_work *work)
     work->kernels->gemm_f32(&gemm);
 }
 
-/* Turn the tile's keys into columns and its values into panels, for all blocks of queries. Whether
- * the values are finite. */
-static bool pack_tile(const struct attni_work *work)
+/* Turn the tile's keys into columns. Pages end where panels do. */
+static void pack_keys(const struct attni_work *work)
 {
-    const struct attni_core *core = work->core;
-    size_t width = core->plan->head_width, n_panel = work->kernels->n_panel;
-    const float *key = attni_work_rows(work, &core->key, work->head, work->key);
+    const struct attni_rows *key = &work->core->key;
+    size_t width = work->core->plan->head_width, n_panel = work->kernels->n_panel;
     for (size_t j = 0; j < work->n_keys; j += n_panel) {
         size_t n = work->n_keys - j < n_panel ? work->n_keys - j : n_panel;
-        work->kernels->pack_columns_f32(n, width, key + j * core->key.row, core->key.row,
-                                        work->keys + j * width);
+        work->kernels->pack_columns_f32(
+            n, width, attni_work_rows(work, key, work->head, work->key + j), key->row,
+            work->keys + j * width);
     }
-    return !work->wanted ||
-           work->kernels->pack_rows_f32(
-               work->n_keys, core->plan->value_width,
-               attni_work_rows(work, &core->value, work->head, work->key),
-               core->value.row, work->values, n_panel * work->tiles->n_keys);
+}
+
+/* Turn the tile's values into panels. Whether they are finite. */
+static bool pack_values(const struct attni_work *work)
+{
+    const struct attni_rows *value = &work->core->value;
+    size_t n_panel = work->kernels->n_panel, n;
+    bool finite = true;
+    for (size_t j = 0; j < work->n_keys; j += n) {
+        n = attni_rows_together(value, work->key + j, work->n_keys - j);
+        finite &= work->kernels->pack_rows_f32(
+            n, work->core->plan->value_width,
+            attni_work_rows(work, value, work->head, work->key + j), value->row,
+            work->values + j * n_panel, n_panel * work->tiles->n_keys);
+    }
+    return finite;
 }
 
 static void multiply_keys(const struct attni_work *work)
@@ -104,18 +114,29 @@ static void multiply_keys(const struct attni_work *work)
     work->kernels->gemm_f32(&gemm);
 }
 
+/* A weight of 0 must add nothing, which a product with NaN or infinity would not. */
+static void add_each_value(const struct attni_work *work)
+{
+    const struct attni_rows *value = &work->core->value;
+    size_t n;
+    for (size_t j = 0; j < work->n_seen; j += n) {
+        n = attni_rows_together(value, work->key + j, work->n_seen - j);
+        for (size_t i = 0; i < work->n_block; i++) {
+            work->kernels->weighted_sum_f32(
+                n, work->core->plan->value_width,
+                work->scores + i * work->tiles->n_keys + j,
+                attni_work_rows(work, value, work->head, work->key + j), value->row,
+                attni_work_result(work, work->block + i));
+        }
+    }
+}
+
 static void add_values(const struct attni_work *work, bool finite)
 {
     const struct attni_core *core = work->core;
     size_t width = core->plan->value_width, tile = work->tiles->n_keys;
-    /* a weight of 0 must add nothing, which a product with NaN or infinity would not */
-    for (size_t i = 0; !finite && i < work->n_block; i++) {
-        work->kernels->weighted_sum_f32(
-            work->n_seen, width, work->scores + i * tile,
-            attni_work_rows(work, &core->value, work->head, work->key), core->value.row,
-            attni_work_result(work, work->block + i));
-    }
     if (!finite) {
+        add_each_value(work);
         return;
     }
     struct attni_gemm gemm = {.m = work->n_block,
@@ -146,7 +167,8 @@ static void run_tile(struct attni_work *work)
             continue;
         }
         if (!packed) {
-            finite = pack_tile(work);
+            pack_keys(work);
+            finite = !work->wanted || pack_values(work);
             packed = true;
             if (work->edge_scores) {
                 score_edges(work);

@@ -1,4 +1,5 @@
 /* cost.c - how much a call is, from its sizes alone. Pure functions, any thread. */
+#include "kept.h"
 #include "plan.h"
 #include "tensor.h"
 
@@ -21,10 +22,12 @@ size_t attn_plan_rows(const attn_plan *plan)
 {
     const attn_layer *layer = plan->layer;
     size_t n = rows_of(plan->n_batch, plan->n_queries), both;
-    if (!layer->key.weight && !layer->value.weight) {
+    if ((!layer->key.weight && !layer->value.weight) || !attni_kept_brings(plan, 1)) {
         return n;
     }
-    return attni_add(n, rows_of(plan->batch[1], plan->n_keys), &both) ? both : SIZE_MAX;
+    return attni_add(n, rows_of(plan->batch[1], attni_plan_length(plan, 1)), &both)
+               ? both
+               : SIZE_MAX;
 }
 
 /* ---- multiply-adds ------------------------------------------------------------------------- */
@@ -39,18 +42,23 @@ static double linear_cost(const struct attni_linear *linear, size_t batch, size_
 static double projections_cost(const attn_plan *plan)
 {
     const attn_layer *layer = plan->layer;
-    return linear_cost(&layer->fused, plan->batch[0], plan->n_queries) +
-           linear_cost(&layer->query, plan->batch[0], plan->n_queries) +
-           linear_cost(&layer->key, plan->batch[1], plan->n_keys) +
-           linear_cost(&layer->value, plan->batch[2], plan->n_keys) +
-           linear_cost(&layer->output, plan->n_batch, plan->n_queries);
+    double cost = linear_cost(&layer->fused, plan->batch[0], plan->n_queries) +
+                  linear_cost(&layer->query, plan->batch[0], plan->n_queries) +
+                  linear_cost(&layer->output, plan->n_batch, plan->n_queries);
+    if (attni_kept_brings(plan, 1)) {
+        cost += linear_cost(&layer->key, plan->batch[1], attni_plan_length(plan, 1)) +
+                linear_cost(&layer->value, plan->batch[2], attni_plan_length(plan, 2));
+    }
+    return cost;
 }
 
 /* Pairs of a query and a key that it may see. */
 static double pairs_of(const attn_plan *plan)
 {
     double n_queries = (double)plan->n_queries, n_keys = (double)plan->n_keys;
-    return plan->layer->spec.causal ? n_queries * (n_keys + 1) / 2 : n_queries * n_keys;
+    double first = (double)plan->kept.first;
+    return plan->layer->spec.causal ? n_queries * (first + n_keys + 1) / 2
+                                    : n_queries * n_keys;
 }
 
 double attni_plan_attention_cost(const attn_plan *plan)

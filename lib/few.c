@@ -12,6 +12,9 @@
 static void fetch(const struct attni_rows *rows, size_t batch, size_t n_rows)
 {
     size_t n = n_rows * rows->row;
+    if (rows->pages) {
+        return;
+    }
     const float *data = attni_row_at(rows, batch, 0, rows->first_row);
     for (size_t i = 0; i < n && i < MOST_FETCHED; i += LINE_FLOATS) {
         __builtin_prefetch(data + i);
@@ -29,34 +32,47 @@ static struct attni_lying lying(const struct attni_work *work,
 static void multiply_keys(const struct attni_work *work)
 {
     const struct attni_core *core = work->core;
-    const struct attni_few_scores few = {
+    struct attni_few_scores few = {
         .n_heads = work->n_heads,
         .n_queries = work->n_queries,
-        .n_keys = work->n_seen,
         .width = core->plan->head_width,
         .query = lying(work, &core->query, work->first),
-        .key = lying(work, &core->key, work->key),
-        .scores = work->scores,
         .score_row = work->tiles->n_keys,
     };
-    work->kernels->scores_f32(&few);
+    for (size_t j = 0; j < work->n_seen; j += few.n_keys) {
+        size_t key = work->key + j;
+        few.n_keys = attni_rows_together(&core->key, key, work->n_seen - j);
+        few.key = lying(work, &core->key, key);
+        few.scores = work->scores + j;
+        work->kernels->scores_f32(&few);
+    }
 }
 
-static void add_values(const struct attni_work *work)
+/* Values of keys [j, j + n) of the tile, which lie together. */
+static void add_values_of(const struct attni_work *work, size_t j, size_t n)
 {
     const struct attni_core *core = work->core;
     for (size_t i = 0; i < work->n_queries; i++) {
         const struct attni_few_sums few = {
             .n_heads = work->n_heads,
-            .n_keys = work->n_seen,
+            .n_keys = n,
             .width = core->plan->value_width,
-            .weight = work->scores + i * work->tiles->n_keys,
+            .weight = work->scores + i * work->tiles->n_keys + j,
             .weight_head = work->n_queries * work->tiles->n_keys,
-            .value = lying(work, &core->value, work->key),
+            .value = lying(work, &core->value, work->key + j),
             .out = attni_work_result(work, i),
             .out_head = core->context.head,
         };
         work->kernels->weighted_heads_f32(&few);
+    }
+}
+
+static void add_values(const struct attni_work *work)
+{
+    size_t n;
+    for (size_t j = 0; j < work->n_seen; j += n) {
+        n = attni_rows_together(&work->core->value, work->key + j, work->n_seen - j);
+        add_values_of(work, j, n);
     }
 }
 

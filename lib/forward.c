@@ -1,5 +1,6 @@
 /* forward.c - run a plan of outputs, once or draw after draw. Coordinates; every loop over numbers is
  * elsewhere. The plan is read-only, so one may run on many threads at once. */
+#include "kept.h"
 #include "lay_out.h"
 #include "moments.h"
 #include "run.h"
@@ -126,5 +127,6 @@ enum attn_status attn_forward(const attn_plan *plan, float *const *outputs, void
     } else {
         compute(&forward);
     }
+    attni_kept_commit(plan);
     return ATTN_OK;
 }

@@ -5,6 +5,7 @@
 
 #include "cursor.h"
 #include "edges.h"
+#include "kept.h"
 #include "kernels/kernels.h"
 #include "moments.h"
 #include "status.h"
@@ -52,12 +53,14 @@ static void take_rows(attn_plan *plan, size_t i, struct attni_cursor *cursor)
 {
     const struct attni_rounds *rounds = &plan->rounds;
     const struct attni_linear *linear = attni_plan_projection(plan, i);
-    size_t length = i == 0 ? plan->n_queries : rounds->n_keys;
+    size_t length = i == 0 ? plan->n_queries : rounds->n_keys - plan->kept.first;
     size_t width = attni_plan_width(plan, i);
     size_t n_samples =
         plan->batch[i] < rounds->n_samples ? plan->batch[i] : rounds->n_samples;
     bool within_tasks = rounds->by_head && i == 0 && !plan->tiles.few;
-    if (!linear->weight || within_tasks) {
+    bool elsewhere = i > 0 && (plan->kept.kind == ATTNI_KEPT_FILL ||
+                               plan->kept.kind == ATTNI_KEPT_READ);
+    if (!linear->weight || within_tasks || elsewhere) {
         return;
     }
     if (rounds->by_block[i]) {
@@ -135,7 +138,8 @@ static void choose_rounds(attn_plan *plan, size_t most_floats)
 {
     struct attni_rounds *rounds = &plan->rounds;
     size_t n_batch = plan->n_batch > 0 ? plan->n_batch : 1;
-    if (round_fits(plan, n_batch, most_floats)) {
+    /* what is kept has to be there whole */
+    if (round_fits(plan, n_batch, most_floats) || plan->kept.cache) {
         return;
     }
     if (!round_fits(plan, 1, most_floats)) {

@@ -5,6 +5,7 @@
  * a weight is read once for all. Over packed weights the bits of a row do not depend on what other rows
  * there are. Where weights are not packed, and where a call has rows enough of its own, it keeps its
  * products. What takes several rounds runs by itself, before the others. */
+#include "kept.h"
 #include "many_lay_out.h"
 #include "tensor.h"
 
@@ -15,6 +16,7 @@
 /* Multiply-adds of attention, and bytes to be copied, that are worth a hand-over to a thread. */
 #define ENOUGH_WORK 2e5
 #define ENOUGH_BYTES ((size_t)1 << 17)
+#define ENOUGH_ROWS ((size_t)128)
 
 struct many {
     const struct attn_parallel *parallel;
@@ -277,6 +279,34 @@ static void run_products(struct many *many)
 
 /* ---- heads --------------------------------------------------------------------------------- */
 
+static void store_task(const struct many *many, struct attni_joined *joined, size_t task,
+                       unsigned char *scratch)
+{
+    (void)many;
+    (void)scratch;
+    attni_kept_store(joined->run.plan, &joined->run.core.key, &joined->run.core.value,
+                     task);
+}
+
+/* New keys and values of sequences that grow go to their pages. */
+static void store_kept(struct many *many)
+{
+    size_t n_rows = 0;
+    set_tasks(&many->joined[many->n], 0, 0);
+    for (size_t p = 0; p < many->n; p++) {
+        const attn_plan *plan = many->joined[p].run.plan;
+        bool grows = plan->kept.kind == ATTNI_KEPT_GROW;
+        set_tasks(&many->joined[p], grows ? plan->n_batch : 0, plan->n_batch);
+        n_rows += grows ? plan->n_batch * plan->n_queries : 0;
+    }
+    run_stage(many, n_rows < ENOUGH_ROWS ? NULL : many->parallel, store_task);
+    for (size_t p = 0; p < many->n; p++) {
+        if (many->joined[p].run.plan->kept.kind == ATTNI_KEPT_GROW) {
+            attni_run_read_kept(&many->joined[p].run);
+        }
+    }
+}
+
 static void core_task(const struct many *many, struct attni_joined *joined, size_t task,
                       unsigned char *scratch)
 {
@@ -424,6 +454,7 @@ static void run_joined(struct many *many)
 {
     join_outputs(many);
     run_products(many);
+    store_kept(many);
     run_heads(many);
     run_outputs(many);
     for (size_t i = 0; i < ATTNI_N_POSTS; i++) {
@@ -454,6 +485,11 @@ void attn_forward_many(const attn_plan *const *plans, size_t n_plans,
         take_up_all(&many, plans, n_plans, errors);
         if (many.n > 0) {
             run_joined(&many);
+        }
+    }
+    for (size_t p = 0; p < n_plans; p++) {
+        if (errors[p].status == ATTN_OK) {
+            attni_kept_commit(plans[p]);
         }
     }
 }

@@ -2,6 +2,7 @@
 #include "many_lay_out.h"
 
 #include "cursor.h"
+#include "kept.h"
 #include "lay_out.h"
 
 #include <stdint.h>
@@ -30,11 +31,14 @@ static bool is_packed(const attn_layer *layer)
     return any && all;
 }
 
-/* Rows of one kind; SIZE_MAX: too many to count. */
+/* Rows of one kind that the call projects; SIZE_MAX: too many to count. */
 static size_t rows_of(const attn_plan *plan, size_t which)
 {
     bool heads = which == ATTNI_OF_HEADS;
     size_t n;
+    if (!heads && !attni_kept_brings(plan, which)) {
+        return 0;
+    }
     return attni_multiply(heads ? plan->n_batch : plan->batch[which],
                           attni_plan_length(plan, heads ? 0 : which), &n)
                ? n
@@ -43,7 +47,8 @@ static size_t rows_of(const attn_plan *plan, size_t which)
 
 static bool is_short(const attn_plan *plan)
 {
-    bool is = !attni_many_goes_alone(plan);
+    /* a context that stays is projected to where it stays */
+    bool is = !attni_many_goes_alone(plan) && plan->kept.kind != ATTNI_KEPT_FILL;
     for (size_t i = 0; i < ATTNI_N_ROWS; i++) {
         is = is && rows_of(plan, i) < ENOUGH_ROWS;
     }

@@ -57,17 +57,18 @@ static void normalise(const struct attni_columns *columns,
 void attni_group_norm(const struct attni_post *post, const struct attni_post_data *data,
                       size_t sample)
 {
-    size_t width = data->width, rows = data->length / post->spec.n_groups;
+    size_t whole = data->whole ? data->whole : data->length;
+    size_t width = data->width, rows = whole / post->spec.n_groups;
     float *x = data->data + sample * data->length * width;
     struct attni_statistics statistics;
-    for (size_t group = 0; group < post->spec.n_groups; group++) {
+    for (size_t row = 0; row < data->length; row += rows) {
         for (size_t d = 0; d < width; d += BLOCK) {
-            size_t at = group * rows * width + d;
+            size_t at = row * width + d, parameter = data->first * width + at;
             const struct attni_columns columns = {
                 rows, width, width - d < BLOCK ? width - d : BLOCK, (double)rows};
             attni_statistics_of(&columns, x + at, &statistics);
-            normalise(&columns, &statistics, post->gamma ? post->gamma + at : NULL,
-                      post->beta ? post->beta + at : NULL, width, x + at);
+            normalise(&columns, &statistics, post->gamma ? post->gamma + parameter : NULL,
+                      post->beta ? post->beta + parameter : NULL, width, x + at);
         }
     }
 }
@@ -78,9 +79,11 @@ void attni_batch_norm(const struct attni_post *post, const struct attni_post_dat
     size_t n = data->length * data->width;
     float *x = data->data + sample * n;
     for (size_t i = 0; i < n; i++) {
-        double mean = or_else(post->mean, i, 0), variance = or_else(post->variance, i, 1);
+        size_t at = data->first * data->width + i;
+        double mean = or_else(post->mean, at, 0),
+               variance = or_else(post->variance, at, 1);
         double normal = ((double)x[i] - mean) / sqrt(variance + ATTNI_NORM_EPSILON);
-        x[i] = (float)(normal * or_else(post->gamma, i, 1) + or_else(post->beta, i, 0));
+        x[i] = (float)(normal * or_else(post->gamma, at, 1) + or_else(post->beta, at, 0));
     }
 }
 

@@ -1,6 +1,7 @@
 /* plan.c - check one call and lay it out. The plan belongs to the caller; it only reads the layer. */
 #include "plan.h"
 
+#include "kept.h"
 #include "lay_out.h"
 #include "mode.h"
 #include "scores.h"
@@ -189,8 +190,10 @@ static enum attn_status take_inputs(attn_plan *plan,
             return status;
         }
     }
+    bool keeps = plan->kept.kind == ATTNI_KEPT_READ;
     for (size_t i = 0; i < n_ports; i++) {
-        if (!plan->given[roles[i]] && !ports[i].optional) {
+        bool kept = keeps && (roles[i] == ATTNI_KEY || roles[i] == ATTNI_VALUE);
+        if (!plan->given[roles[i]] && !ports[i].optional && !kept) {
             return attni_fail(error, ATTN_MISSING, ports[i].name,
                               "input '%s': expected by %s, and missing", ports[i].name,
                               spec->kind);
@@ -386,6 +389,9 @@ static enum attn_status fill_plan(attn_plan *plan, const struct attn_named_tenso
 {
     struct attn_tensor own[2];
     enum attn_status status = take_inputs(plan, inputs, n_inputs, error);
+    if (status == ATTN_OK && plan->kept.cache) {
+        status = attni_kept_inputs(plan, error);
+    }
     if (status == ATTN_OK) {
         status = check_call(plan, own, error);
     }
@@ -396,6 +402,33 @@ static enum attn_status fill_plan(attn_plan *plan, const struct attn_named_tenso
         status = plan->mode.gradient ? attni_lay_out_back(plan, error)
                                      : attni_lay_out(plan, ATTNI_ROUND_FLOATS, error);
     }
+    if (status == ATTN_OK && plan->kept.cache) {
+        status = attni_kept_allocate(plan, error);
+    }
+    return status;
+}
+
+enum attn_status attni_plan_create(const attn_layer *layer, const struct attn_mode *mode,
+                                   const struct attni_kept *kept,
+                                   const struct attn_named_tensor *inputs,
+                                   size_t n_inputs, const char *const *outputs,
+                                   size_t n_outputs, attn_plan **plan,
+                                   struct attn_error *error)
+{
+    attn_plan *created = calloc(1, sizeof *created);
+    if (!created) {
+        return attni_fail_memory(error);
+    }
+    created->layer = layer;
+    created->mode = *mode;
+    created->kept = kept ? *kept : created->kept;
+    enum attn_status status =
+        fill_plan(created, inputs, n_inputs, outputs, n_outputs, error);
+    if (status == ATTN_OK) {
+        *plan = created;
+        created = NULL;
+    }
+    attn_plan_free(created);
     return status;
 }
 
@@ -407,27 +440,17 @@ enum attn_status attn_plan_create(const attn_layer *layer, const struct attn_mod
     const struct attn_mode inference = {.size = sizeof inference};
     mode = mode ? mode : &inference;
     enum attn_status status = attni_mode_check(mode, error);
-    if (status) {
-        return status;
-    }
-    attn_plan *created = calloc(1, sizeof *created);
-    if (!created) {
-        return attni_fail_memory(error);
-    }
-    created->layer = layer;
-    created->mode = *mode;
-    status = fill_plan(created, inputs, n_inputs, outputs, n_outputs, error);
-    if (status == ATTN_OK) {
-        *plan = created;
-        created = NULL;
-    }
-    attn_plan_free(created);
-    return status;
+    return status ? status
+                  : attni_plan_create(layer, mode, NULL, inputs, n_inputs, outputs,
+                                      n_outputs, plan, error);
 }
 
 void attn_plan_free(attn_plan *plan)
 {
-    free(plan);
+    if (plan) {
+        attni_kept_release(plan);
+        free(plan);
+    }
 }
 
 size_t attn_plan_n_outputs(const attn_plan *plan)

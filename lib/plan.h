@@ -5,22 +5,39 @@
 #include "attention.h"
 #include "layer.h"
 #include "mask.h"
+#include "pages.h"
 #include "ports.h"
 #include "spec.h"
 
 /* Where rows [batch, length, heads, head width] are; strides in floats, 0 where one batch entry
- * serves all, or where there is one head only. data is row first_row of sample `first`. */
+ * serves all, or where there is one head only. data is row first_row of sample `first`; or, where there
+ * are pages, each has the next ATTNI_PAGE_ROWS rows of all samples, from float `at` on. */
 struct attni_rows {
     const float *data;
     size_t batch, row, head;
     size_t first, first_row;
+    struct attni_page *const *pages;
+    size_t at;
 };
 
 static inline const float *attni_row_at(const struct attni_rows *rows, size_t batch,
                                         size_t head, size_t row)
 {
+    if (rows->pages) {
+        return attni_page_floats(rows->pages[row / ATTNI_PAGE_ROWS]) + rows->at +
+               batch * rows->batch + head * rows->head +
+               row % ATTNI_PAGE_ROWS * rows->row;
+    }
     return rows->data + (batch - rows->first) * rows->batch + head * rows->head +
            (row - rows->first_row) * rows->row;
+}
+
+/* How many of n rows from `row` on lie one stride apart. */
+static inline size_t attni_rows_together(const struct attni_rows *rows, size_t row,
+                                         size_t n)
+{
+    size_t left = ATTNI_PAGE_ROWS - row % ATTNI_PAGE_ROWS;
+    return rows->pages && left < n ? left : n;
 }
 
 /* A dense relation [batch, queries, keys, heads(, width)]; data NULL: none. Strides in floats, 0
@@ -126,8 +143,27 @@ struct attni_back_plan {
     size_t weight_at; /* a projection's weight, turned */
 };
 
+/* What a call has to do with a sequence (kept.h). */
+enum attni_kept_kind {
+    ATTNI_KEPT_NONE,
+    ATTNI_KEPT_FILL, /* it brings the context that stays */
+    ATTNI_KEPT_READ, /* it attends to that */
+    ATTNI_KEPT_GROW  /* it brings the next positions */
+};
+
+struct attni_kept {
+    enum attni_kept_kind kind;
+    struct attn_cache *cache; /* NULL: no sequence */
+    size_t first;             /* positions before those of the call */
+    struct attni_page *
+        *pages; /* owned; once the call has succeeded, what the cache had */
+    size_t n_pages;
+    size_t values_at; /* floats of a page before its values */
+};
+
 struct attn_plan {
     const attn_layer *layer;
+    struct attni_kept kept;
     struct attn_mode mode;
     struct attn_tensor
         inputs[ATTNI_N_ROLES]; /* key and value resolved to what serves them */
@@ -171,10 +207,10 @@ struct attn_plan {
     size_t linear_at;
 };
 
-/* Of queries, keys or values (0, 1, 2): rows of a sample, and width of a head. */
+/* Of queries, keys or values (0, 1, 2): rows that the call has of a sample, and width of a head. */
 static inline size_t attni_plan_length(const attn_plan *plan, size_t which)
 {
-    return which == 0 ? plan->n_queries : plan->n_keys;
+    return which == 0 ? plan->n_queries : plan->n_keys - plan->kept.first;
 }
 
 static inline size_t attni_plan_width(const attn_plan *plan, size_t which)
@@ -203,6 +239,14 @@ float *attni_plan_gradient(const attn_plan *plan, enum attni_parameter_kind kind
 
 /* Roughly the multiply-adds of attention alone, over all draws. */
 double attni_plan_attention_cost(const attn_plan *plan);
+
+/* attn_plan_create for a call of a sequence; kept NULL: of none. */
+enum attn_status attni_plan_create(const attn_layer *layer, const struct attn_mode *mode,
+                                   const struct attni_kept *kept,
+                                   const struct attn_named_tensor *inputs,
+                                   size_t n_inputs, const char *const *outputs,
+                                   size_t n_outputs, attn_plan **plan,
+                                   struct attn_error *error) ATTN_MUST_CHECK;
 
 /* Whether any step follows the joined heads' projection. */
 bool attni_plan_has_posts(const attn_plan *plan);

@@ -12,7 +12,9 @@
 struct attni_post_data {
     float *data;
     size_t n_samples, length, width;
-    bool training;                /* a BatchNorm then needs two samples or more */
+    size_t first;  /* of the layer's positions, these are those from here on */
+    size_t whole;  /* how many it has; 0: these */
+    bool training; /* a BatchNorm then needs two samples or more */
     struct attni_dropout dropout; /* what a Dropout drops by in training */
     /* [length, width]: a BatchNorm's statistics moved by the batch in training; NULL: not wanted */
     float *moved_mean, *moved_variance;

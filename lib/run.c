@@ -3,6 +3,7 @@
 #include "run.h"
 
 #include "edges.h"
+#include "kept.h"
 #include "post.h"
 #include "scores.h"
 #include "status.h"
@@ -144,6 +145,8 @@ struct attni_post_step attni_run_post_step(const attn_plan *plan,
         {.data = data,
          .n_samples = plan->n_batch,
          .length = plan->n_queries,
+         .first = plan->kept.first,
+         .whole = plan->layer->spec.length,
          .width = attni_spec_output_width(&plan->layer->spec),
          .training = plan->mode.training,
          .dropout = attni_run_post_draws(plan, owner, draw),
@@ -223,6 +226,9 @@ enum attn_status attni_run_start(struct attni_run *run, const attn_plan *plan,
     run->core.plan = plan;
     run->core.drops = plan->mode.training && plan->layer->spec.dropout > 0;
     run->core.dropout = draws_of_probabilities(plan);
-    enum attn_status status = check_all_draws(plan, error);
+    enum attn_status status = attni_kept_check(plan, error);
+    if (status == ATTN_OK) {
+        status = check_all_draws(plan, error);
+    }
     return status ? status : sort_edges(run, error);
 }

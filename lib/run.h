@@ -59,6 +59,9 @@ void attni_run_attend(struct attni_run *run);
 void attni_run_prepare(struct attni_run *run, struct attni_products *list);
 bool attni_run_output(const struct attni_run *run, struct attni_product *product);
 
+/* Once the rows of a call to a sequence that grows are stored, let the core read all that is kept. */
+void attni_run_read_kept(struct attni_run *run);
+
 /* Masked scores alone, into out. */
 void attni_run_scores(struct attni_run *run);
 

@@ -2,6 +2,7 @@
  * thread; reads shapes, never data. */
 #include "shapes.h"
 
+#include "kept.h"
 #include "status.h"
 #include "tensor.h"
 
@@ -140,7 +141,10 @@ static enum attn_status check_against_each_other(attn_plan *plan,
     plan->batch[1] = key->batch;
     plan->batch[2] = value->batch;
     plan->n_queries = query->length;
-    plan->n_keys = key->length;
+    if (!attni_add(plan->kept.first, key->length, &plan->n_keys)) {
+        return attni_fail(error, ATTN_TOO_LARGE, key->name,
+                          "input '%s': more positions than can be counted", key->name);
+    }
     plan->head_width = query->width;
     plan->value_width = value->width;
     return ATTN_OK;
@@ -248,7 +252,7 @@ enum attn_status attni_shapes_check(attn_plan *plan, struct attn_error *error)
     const struct attn_spec *spec = &plan->layer->spec;
     struct rows query, key, value;
     enum attn_status status = read_rows(plan, ATTNI_QUERY, spec->query, &query, error);
-    if (status == ATTN_OK) {
+    if (status == ATTN_OK && plan->kept.kind != ATTNI_KEPT_GROW) {
         status = check_length(spec, &query, error);
     }
     if (status == ATTN_OK) {
@@ -259,6 +263,9 @@ enum attn_status attni_shapes_check(attn_plan *plan, struct attn_error *error)
     }
     if (status == ATTN_OK) {
         status = check_against_each_other(plan, &query, &key, &value, error);
+    }
+    if (status == ATTN_OK && plan->kept.cache) {
+        status = attni_kept_fit(plan, error);
     }
     plan->scale = scale_of(spec, plan->head_width);
     return status ? status : check_terms(plan, error);

@@ -113,6 +113,7 @@ size_t attni_work_bound(const struct attni_work *work)
     const attn_plan *plan = work->core->plan;
     size_t last = work->first + work->n_queries;
     size_t end = work->core->first_key + work->core->n_keys;
+    last += plan->kept.first;
     return plan->layer->spec.causal && last < end ? last : end;
 }
 
@@ -129,7 +130,7 @@ size_t attni_work_visible(const struct attni_work *work, size_t i)
     if (!work->core->plan->layer->spec.causal) {
         return work->n_keys;
     }
-    size_t bound = query_of(work, i) + 1;
+    size_t bound = work->core->plan->kept.first + query_of(work, i) + 1;
     if (bound >= work->key + work->n_keys) {
         return work->n_keys;
     }
