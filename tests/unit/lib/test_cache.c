@@ -1,7 +1,6 @@
 /* test_cache.c - sequences that keep their keys and values: what they give is what a call over everything
  * gives. */
 #include "unit/lib/causal_modules.h"
-#include "unit/lib/failing_malloc.h"
 #include "unit/lib/random_call.h"
 #include "unit/lib/sequences.h"
 
