@@ -75,7 +75,8 @@ static struct attni_rows project(const struct attni_run *run, const struct round
         product.block_stride = product.n_rows * in.width;
     }
     bool done = (shared && round->sample > 0 && round->n_heads > 1) ||
-                (fused && !by_block && which > 0) || !attni_kept_brings(plan, which);
+                (which == 0 && round->key > 0) || (fused && !by_block && which > 0) ||
+                !attni_kept_brings(plan, which);
     if (!done) {
         list->which[list->n] = which;
         list->items[list->n++] = product;
@@ -92,33 +93,18 @@ static struct attni_rows project(const struct attni_run *run, const struct round
 }
 
 /* Queries, keys and values of a round as the core reads them: projected into scratch, or as they
- * came. Of one head, queries are projected within tasks, unless they are few: then, before the first
- * head, all of them. */
+ * came. */
 static void take_inputs(struct attni_run *run, const struct round *round,
                         struct attni_products *list)
 {
     const attn_plan *plan = run->plan;
     struct attni_rows *rows[] = {&run->core.query, &run->core.key, &run->core.value};
     *list = (struct attni_products){.run = run};
-    run->core.query_projection = NULL;
     for (size_t i = 0; i < 3; i++) {
         struct input in = input_of(plan, i);
-        if (!in.linear->weight) {
-            *rows[i] = rows_of(in.data, &in, plan->layer->spec.n_heads * in.width, 0);
-        } else if (i > 0 || !plan->rounds.by_head) {
-            *rows[i] = project(run, round, i, list);
-        } else if (plan->tiles.few) {
-            struct round all = *round;
-            size_t n = list->n;
-            all.head = 0;
-            all.n_heads = plan->layer->spec.n_heads;
-            *rows[i] = project(run, &all, i, list);
-            list->n = round->head == 0 && round->key == 0 ? list->n : n;
-        } else {
-            *rows[i] = rows_of(in.data, &in, in.linear->n_in, 0);
-            run->core.query_projection = in.linear;
-            run->core.query_column = in.column;
-        }
+        *rows[i] = in.linear->weight
+                       ? project(run, round, i, list)
+                       : rows_of(in.data, &in, plan->layer->spec.n_heads * in.width, 0);
     }
 }
 
@@ -200,6 +186,26 @@ void attni_run_read_kept(struct attni_run *run)
     run->core.value = attni_kept_rows(run->plan, 2);
 }
 
+/* All heads, or the one, to so many keys at a time that no task is long. */
+static void attend_to(struct attni_run *run, const struct round *round)
+{
+    struct head_step step = {run, round};
+    size_t most = run->plan->rounds.n_seen, end = round->key + round->n_keys;
+    size_t key = round->key;
+    do {
+        run->core.first_key = key;
+        run->core.n_keys = end - key < most ? end - key : most;
+        if (run->plan->rounds.by_head) {
+            attni_run_spread(run->parallel, attni_core_head_n_tasks(&run->core),
+                             head_task, &step);
+        } else {
+            attni_run_spread(run->parallel, attni_core_n_tasks(&run->core), core_task,
+                             run);
+        }
+        key += run->core.n_keys;
+    } while (key < end);
+}
+
 static void run_keys(struct attni_run *run, const struct round *round)
 {
     struct attni_products list;
@@ -211,13 +217,7 @@ static void run_keys(struct attni_run *run, const struct round *round)
         attni_run_spread(run->parallel, run->plan->n_batch, store_task, run);
         attni_run_read_kept(run);
     }
-    if (run->plan->rounds.by_head) {
-        struct head_step step = {run, round};
-        attni_run_spread(run->parallel, attni_core_head_n_tasks(&run->core), head_task,
-                         &step);
-    } else {
-        attni_run_spread(run->parallel, attni_core_n_tasks(&run->core), core_task, run);
-    }
+    attend_to(run, round);
 }
 
 /* Head after head, and of each keys after keys. */

@@ -16,24 +16,6 @@
 
 #include <string.h>
 
-/* Project the queries of the head where the task needs them. */
-static void project_queries(struct attni_work *work, void *scratch)
-{
-    const struct attni_core *core = work->core;
-    size_t width = core->plan->head_width;
-    struct attni_product product = attni_product_of(
-        core->query_projection, work->n,
-        attni_work_rows(work, &core->query, 0, work->first), work->copies[0]);
-    product.first = core->query_column + work->head * width;
-    product.n_columns = product.block = product.row = width;
-    size_t n_tasks = attni_linear_n_tasks(&product);
-    for (size_t task = 0; task < n_tasks; task++) {
-        attni_linear_run(&product, task, scratch);
-    }
-    work->query = work->copies[0];
-    work->query_row = width;
-}
-
 static void take_queries(struct attni_work *work)
 {
     const struct attni_core *core = work->core;
@@ -186,12 +168,11 @@ static void run_head(const struct attni_core *core, size_t batch, size_t head,
                      size_t part, unsigned char *scratch)
 {
     struct attni_work work;
-    attni_work_start(&work, core, batch, head, 1, part, scratch);
-    if (core->query_projection) {
-        project_queries(&work, scratch + core->plan->linear_at);
-    } else {
-        take_queries(&work);
+    if (attni_work_is_idle(core, part)) {
+        return;
     }
+    attni_work_start(&work, core, batch, head, 1, part, scratch);
+    take_queries(&work);
     size_t bound = attni_work_bound(&work), tile = work.tiles->n_keys;
     for (work.key = core->first_key; work.key < bound; work.key += tile) {
         work.n_keys = bound - work.key < tile ? bound - work.key : tile;

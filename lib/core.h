@@ -12,18 +12,16 @@ struct attni_core {
     const attn_plan *plan;
     struct attni_rows query, key, value;
     struct attni_edges edges; /* of no use when the plan has none */
-    /* a head's queries are projected from these rows, within its tasks; NULL: query has them */
-    const struct attni_linear *query_projection;
-    size_t query_column; /* of that projection, where the first head begins */
     struct {
         float *data; /* NULL: not wanted */
         size_t batch, row, head, first;
     } context;                /* results, laid out as attni_rows */
     float *probabilities;     /* [score batch, heads, queries, keys]; NULL: not wanted */
     size_t first, n_samples;  /* samples of this round */
-    size_t first_key, n_keys; /* and its keys */
+    size_t first_key, n_keys; /* keys that are attended to now */
     float *max,
-        *sum;   /* [queries], one head's, between rounds of keys; of no use without */
+        *sum;   /* [round's samples, heads, queries], while not all keys are in; of no use
+                       * where they are at once */
     bool drops; /* weights are dropped by these draws */
     struct attni_dropout dropout;
     /* [batch, heads, queries]: the greatest score of each row, and what turns exp(score - greatest) into

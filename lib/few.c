@@ -9,13 +9,11 @@
 #define LINE_FLOATS ((size_t)16)
 
 /* Ask for rows that are read soon. */
-static void fetch(const struct attni_rows *rows, size_t batch, size_t n_rows)
+static void fetch(const struct attni_core *core, const struct attni_rows *rows,
+                  size_t batch)
 {
-    size_t n = n_rows * rows->row;
-    if (rows->pages) {
-        return;
-    }
-    const float *data = attni_row_at(rows, batch, 0, rows->first_row);
+    size_t n = attni_rows_together(rows, core->first_key, core->n_keys) * rows->row;
+    const float *data = attni_row_at(rows, batch, 0, core->first_key);
     for (size_t i = 0; i < n && i < MOST_FETCHED; i += LINE_FLOATS) {
         __builtin_prefetch(data + i);
     }
@@ -111,8 +109,8 @@ void attni_few_samples(const struct attni_core *core, size_t first, size_t last,
     const attn_plan *plan = core->plan;
     size_t n_heads = plan->layer->spec.n_heads, step = plan->tiles.n_heads;
     for (size_t batch = first; batch < last; batch++) {
-        fetch(&core->key, batch, plan->n_keys);
-        fetch(&core->value, batch, plan->n_keys);
+        fetch(core, &core->key, batch);
+        fetch(core, &core->value, batch);
         for (size_t head = 0; head < n_heads; head += step) {
             attni_few_heads(core, batch, head,
                             n_heads - head < step ? n_heads - head : step, scratch);

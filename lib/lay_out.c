@@ -57,14 +57,13 @@ static void take_rows(attn_plan *plan, size_t i, struct attni_cursor *cursor)
     size_t width = attni_plan_width(plan, i);
     size_t n_samples =
         plan->batch[i] < rounds->n_samples ? plan->batch[i] : rounds->n_samples;
-    bool within_tasks = rounds->by_head && i == 0 && !plan->tiles.few;
     bool elsewhere = i > 0 && (plan->kept.kind == ATTNI_KEPT_FILL ||
                                plan->kept.kind == ATTNI_KEPT_READ);
-    if (!linear->weight || within_tasks || elsewhere) {
+    if (!linear->weight || elsewhere) {
         return;
     }
     if (rounds->by_block[i]) {
-        size_t n_heads = rounds->by_head && i > 0 ? 1 : plan->layer->spec.n_heads;
+        size_t n_heads = rounds->by_head ? 1 : plan->layer->spec.n_heads;
         const size_t shape[] = {n_samples, length};
         size_t n_rows = 0;
         cursor->overflow = cursor->overflow || !attni_count(shape, 2, &n_rows);
@@ -86,8 +85,9 @@ static void take_round(attn_plan *plan, struct attni_cursor *cursor)
             attni_take_floats(cursor, plan->rounds.n_samples, plan->n_queries,
                               plan->layer->spec.n_heads * plan->value_width);
     }
-    for (size_t i = 0; i < 2 && plan->rounds.n_keys < plan->n_keys; i++) {
-        plan->state_at[i] = attni_take_floats(cursor, plan->n_queries, 1, 1);
+    for (size_t i = 0; i < 2 && plan->rounds.n_seen < plan->n_keys; i++) {
+        plan->state_at[i] = attni_take_floats(cursor, plan->rounds.n_samples,
+                                              plan->layer->spec.n_heads, plan->n_queries);
     }
 }
 
@@ -129,6 +129,8 @@ static void go_by_head(attn_plan *plan, size_t most_floats)
     const struct attni_linear *output = &plan->layer->output;
     rounds->by_head = true;
     rounds->n_keys = keys_of_round(plan, most_floats);
+    rounds->n_keys = rounds->n_keys < rounds->n_seen ? rounds->n_keys : rounds->n_seen;
+    rounds->n_seen = rounds->n_keys;
     rounds->in_output = plan->computes[0] && output->weight &&
                         output->n_in == output->n_out &&
                         attni_linear_cuts(output, attni_kernels()->n_panel);
@@ -219,7 +221,8 @@ void attni_lay_out_attention(attn_plan *plan, size_t most_floats,
 {
     size_t tile_bytes = 0;
     attni_tiles_cut(plan);
-    plan->rounds = (struct attni_rounds){.n_samples = 1, .n_keys = plan->n_keys};
+    plan->rounds = (struct attni_rounds){
+        .n_samples = 1, .n_keys = plan->n_keys, .n_seen = attni_tiles_of_task(plan)};
     choose_blocks(plan);
     choose_rounds(plan, most_floats);
     take_round(plan, shared);
@@ -245,6 +248,11 @@ enum attn_status attni_lay_out(attn_plan *plan, size_t most_floats,
                           "the inputs need more memory than can be counted");
     }
     return ATTN_OK;
+}
+
+bool attni_lay_out_is_one_pass(const attn_plan *plan)
+{
+    return attni_lay_out_is_one_round(plan) && plan->rounds.n_seen >= plan->n_keys;
 }
 
 bool attni_lay_out_is_one_round(const attn_plan *plan)

@@ -29,4 +29,7 @@ void attni_lay_out_edges(attn_plan *plan, struct attni_cursor *cursor);
 /* Whether all that is projected exists at once. */
 bool attni_lay_out_is_one_round(const attn_plan *plan);
 
+/* Whether, moreover, tasks attend to all keys at once. */
+bool attni_lay_out_is_one_pass(const attn_plan *plan);
+
 #endif

@@ -57,7 +57,7 @@ static bool is_short(const attn_plan *plan)
 
 bool attni_many_goes_alone(const attn_plan *plan)
 {
-    return !attni_lay_out_is_one_round(plan);
+    return !attni_lay_out_is_one_pass(plan);
 }
 
 bool attni_many_gathers(const struct attni_many_places *places, const attn_plan *plan)

@@ -38,7 +38,7 @@ struct attni_many_places {
 void attni_many_lay_out(const attn_plan *const *plans, size_t n_plans,
                         struct attni_many_places *places);
 
-/* Whether a plan runs by itself, because it takes several rounds or none. */
+/* Whether a plan runs by itself: it takes several rounds, or its tasks would be long. */
 bool attni_many_goes_alone(const attn_plan *plan);
 
 /* Whether a plan gathers its rows, and the bytes that it has of its own in the shared part. */

@@ -88,14 +88,16 @@ struct attni_tiles {
     size_t at[ATTNI_TILE_PARTS]; /* within a worker's part of scratch */
 };
 
-/* How much of a call is projected at a time (lay_out.h). */
+/* How much of a call is projected, and attended to, at a time (lay_out.h). */
 struct attni_rounds {
     size_t n_samples; /* of a round */
-    bool
-        by_head; /* keys and values of one head after the other; queries within its tasks */
-    bool in_output; /* what the heads give goes to the output, and is projected there */
+    bool by_head;     /* queries, keys and values of one head after the other */
+    bool in_output;   /* what the heads give goes to the output, and is projected there */
     size_t
         n_keys; /* of a round, whole tiles: fewer than all where one head is too much */
+    size_t
+        n_seen; /* keys that a task attends to, whole tiles: fewer than those of the round where
+                    * tasks would be long */
     bool by_block[3]; /* queries, keys, values: projected heads lie one after the other */
 };
 
@@ -200,7 +202,7 @@ struct attn_plan {
     size_t draw_at[2];    /* own outputs that are computed but not given out */
     size_t moments_at[2]; /* of the own outputs */
     size_t state_at
-        [2]; /* maxima and sums of a head's rows, from one round of keys to the next */
+        [2]; /* maxima and sums of all rows of a round, while not all keys are in */
     size_t shared_bytes; /* before the workers' parts */
     size_t
         worker_bytes; /* each: first what attention takes, then what projections take */

@@ -21,6 +21,13 @@
 /* With fewer queries, turning keys into columns costs more than it saves. */
 #define FEW_QUERIES ((size_t)5)
 
+/* What a task takes at most, in multiply-adds: a few milliseconds, so that others are not kept waiting
+ * for long. A score takes as many as SCORE beside its products; few queries wait for memory. */
+#define MOST_WORK 2e8
+#define SCORE 32.0
+#define RELATION 4.0
+#define WAITS 16.0
+
 /* With few queries a task is several heads, and with so many samples some whole samples: what one head
  * reads lies between what the others read, so together they read memory from end to end. */
 #define FEW_TASKS ((size_t)4)
@@ -89,6 +96,27 @@ void attni_tiles_cut(attn_plan *plan)
     tiles->query_parts = query_parts(plan);
     tiles->n_rows = attni_parts(plan->n_queries, tiles->query_parts);
     tiles->n_block = ATTNI_MOST_BLOCK / n_rows * n_rows; /* whole products */
+}
+
+size_t attni_tiles_of_task(const attn_plan *plan)
+{
+    const struct attni_tiles *tiles = &plan->tiles;
+    double of_score = SCORE + (double)plan->head_width + (double)plan->value_width;
+    double n_rows = (double)tiles->n_rows;
+    if (plan->kv.data) {
+        of_score += RELATION * (double)plan->value_width;
+    }
+    if (tiles->n_samples > 1) {
+        n_rows = (double)tiles->n_samples * (double)plan->layer->spec.n_heads *
+                 (double)plan->n_queries;
+    }
+    double of_key = (n_rows > 1 ? n_rows : 1) * of_score * (tiles->few ? WAITS : 1);
+    double n_tiles = MOST_WORK / of_key / (double)tiles->n_keys;
+    size_t n_all = attni_parts(plan->n_keys, tiles->n_keys);
+    if (n_tiles >= (double)n_all) {
+        return plan->n_keys;
+    }
+    return n_tiles < 2 ? tiles->n_keys : (size_t)n_tiles * tiles->n_keys;
 }
 
 bool attni_tiles_lay_out(attn_plan *plan, size_t *n_bytes)

@@ -7,6 +7,9 @@
 /* Cut a call whose shapes are known (plan->tiles). */
 void attni_tiles_cut(attn_plan *plan);
 
+/* Keys that a task attends to at a time: whole tiles, or all keys. */
+size_t attni_tiles_of_task(const attn_plan *plan);
+
 /* Lay out the scratch of one task (plan->tiles.at); its bytes. False when that overflows. */
 bool attni_tiles_lay_out(attn_plan *plan, size_t *n_bytes);
 

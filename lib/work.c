@@ -52,6 +52,15 @@ float *attni_work_result(const struct attni_work *work, size_t i)
     return work->tiles->few ? context_of(work, i) : work->result + i * work->result_row;
 }
 
+/* Where the maximum and the sum of a row are kept. */
+static size_t state_at(const struct attni_work *work, size_t i)
+{
+    const struct attni_core *core = work->core;
+    size_t head =
+        (work->batch - core->first) * core->plan->layer->spec.n_heads + head_of(work, i);
+    return head * core->plan->n_queries + query_of(work, i);
+}
+
 /* Start anew, or go on where an earlier round of keys has left off. */
 static void begin(struct attni_work *work)
 {
@@ -61,8 +70,8 @@ static void begin(struct attni_work *work)
     bool anew = core->first_key == 0;
     for (size_t i = 0; i < work->n; i++) {
         float *result = attni_work_result(work, i);
-        work->max[i] = anew ? -INFINITY : core->max[query_of(work, i)];
-        work->sum[i] = anew ? 0 : core->sum[query_of(work, i)];
+        work->max[i] = anew ? -INFINITY : core->max[state_at(work, i)];
+        work->sum[i] = anew ? 0 : core->sum[state_at(work, i)];
         if (work->wanted && anew) {
             memset(result, 0, n_bytes);
         } else if (work->wanted && result != context_of(work, i)) {
@@ -106,6 +115,15 @@ void attni_work_start(struct attni_work *work, const struct attni_core *core,
     work->result = once && work->wanted ? context_of(work, 0) : work->copies[1];
     work->result_row = once ? core->context.row : plan->value_width;
     begin(work);
+}
+
+bool attni_work_is_idle(const struct attni_core *core, size_t part)
+{
+    const attn_plan *plan = core->plan;
+    size_t end = attni_part_start(plan->n_queries, plan->tiles.query_parts, part + 1) +
+                 plan->kept.first;
+    return plan->layer->spec.causal && end <= core->first_key && core->first_key > 0 &&
+           !core->probabilities && core->first_key + core->n_keys < plan->n_keys;
 }
 
 size_t attni_work_bound(const struct attni_work *work)
@@ -316,8 +334,8 @@ static void keep_row(const struct attni_work *work, size_t i, float factor)
 static void leave_off(const struct attni_work *work)
 {
     for (size_t i = 0; i < work->n; i++) {
-        work->core->max[query_of(work, i)] = work->max[i];
-        work->core->sum[query_of(work, i)] = work->sum[i];
+        work->core->max[state_at(work, i)] = work->max[i];
+        work->core->sum[state_at(work, i)] = work->sum[i];
         if (work->wanted) {
             finish_result(work, i, 1);
         }

@@ -43,6 +43,10 @@ void attni_work_start(struct attni_work *work, const struct attni_core *core,
                       size_t batch, size_t head, size_t n_heads, size_t part,
                       unsigned char *scratch);
 
+/* Whether a part of the queries has nothing to do with the keys of this time, and has been taken up
+ * before, and will be again. */
+bool attni_work_is_idle(const struct attni_core *core, size_t part);
+
 /* The end of the round's keys that any row of the task sees. */
 size_t attni_work_bound(const struct attni_work *work);
 
