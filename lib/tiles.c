@@ -23,7 +23,7 @@
 
 /* What a task takes at most, in multiply-adds: a few milliseconds, so that others are not kept waiting
  * for long. A score takes as many as SCORE beside its products; few queries wait for memory. */
-#define MOST_WORK 2e8
+#define MOST_WORK 2.6e8
 #define SCORE 32.0
 #define RELATION 4.0
 #define WAITS 16.0
