@@ -77,7 +77,7 @@ START_TEST(grows_as_one_call)
 {
     static const size_t widths[] = {1, 3, 16, 32, 64}, heads[] = {1, 2, 5};
     struct dice dice = {1 + (uint64_t)_i};
-    for (size_t round = 0; round < 12; round++) {
+    for (size_t round = 0; round < 5; round++) {
         const struct module none = module_at(0);
         struct attn_spec spec = causal_spec(200, heads[dice_below(&dice, COUNT(heads))],
                                             widths[dice_below(&dice, COUNT(widths))], 0.5,
@@ -319,7 +319,7 @@ static void check_context(enum preset preset, uint64_t seed)
 
 START_TEST(context_as_whole_calls)
 {
-    for (uint64_t seed = 1; seed <= 40; seed++) {
+    for (uint64_t seed = 1; seed <= 20; seed++) {
         if (_i != CAUSAL_MHA) {
             check_context((enum preset)_i, seed);
         }
