@@ -570,8 +570,8 @@ void attn_cache_free(attn_cache *cache); /* NULL is fine; no plan of it may be l
 
 bool attn_cache_grows(const attn_cache *cache);
 size_t attn_cache_length(const attn_cache *cache); /* positions kept; 0: it is empty */
-size_t attn_cache_bytes(
-    const attn_cache *cache); /* memory held; what forks share counts for each of them */
+/* Memory held, that of a plan which has not run yet included; what forks share counts for each. */
+size_t attn_cache_bytes(const attn_cache *cache);
 
 /* As attn_plan_create, for the next call of a sequence, at inference. The memory that the call will fill
  * is allocated here, so that it is only here that it can be lacking. attn_forward or attn_forward_many

@@ -121,9 +121,13 @@ size_t attn_cache_length(const attn_cache *cache)
 
 size_t attn_cache_bytes(const attn_cache *cache)
 {
-    size_t n = sizeof *cache + cache->n_pages * sizeof *cache->pages;
-    for (size_t i = 0; i < cache->n_pages; i++) {
-        n += attni_page_bytes(cache->pages[i]);
+    /* the pages of a call that is yet to run include those that are kept */
+    bool planned = cache->plan && cache->planned;
+    struct attni_page *const *pages = planned ? cache->plan->kept.pages : cache->pages;
+    size_t n_pages = planned ? cache->plan->kept.n_pages : cache->n_pages;
+    size_t n = sizeof *cache + n_pages * sizeof *pages;
+    for (size_t i = 0; i < n_pages; i++) {
+        n += attni_page_bytes(pages[i]);
     }
     return n;
 }
