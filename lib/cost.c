@@ -10,6 +10,11 @@
 #define LINEAR_GRADIENT 3.0
 #define ATTENTION_GRADIENT 3.5
 
+static double n_draws_of(const attn_plan *plan)
+{
+    return plan->mode.n_draws > 0 ? (double)plan->mode.n_draws : 1;
+}
+
 /* ---- rows ---------------------------------------------------------------------------------- */
 
 static size_t rows_of(size_t batch, size_t length)
@@ -63,12 +68,12 @@ static double pairs_of(const attn_plan *plan)
 
 double attni_plan_attention_cost(const attn_plan *plan)
 {
-    double n_draws = plan->mode.n_draws > 0 ? (double)plan->mode.n_draws : 1;
     double heads = (double)plan->n_batch * (double)plan->layer->spec.n_heads;
     double width = (double)plan->head_width + (double)plan->value_width;
     double edges = (double)plan->n_edges * (double)plan->layer->spec.n_heads;
     double relations = plan->kv.data ? (double)plan->value_width : 0;
-    return n_draws * (heads * pairs_of(plan) * (width + relations) + edges * width);
+    return n_draws_of(plan) *
+           (heads * pairs_of(plan) * (width + relations) + edges * width);
 }
 
 static double scores_cost(const attn_plan *plan)
@@ -77,7 +82,8 @@ static double scores_cost(const attn_plan *plan)
     for (size_t i = 0; i < plan->free.rank; i++) {
         entries *= (double)plan->free.shape[i];
     }
-    return entries * pairs_of(plan) * (double)plan->head_width;
+    double forward = entries * pairs_of(plan) * (double)plan->head_width;
+    return plan->mode.gradient ? LINEAR_GRADIENT * forward : n_draws_of(plan) * forward;
 }
 
 double attn_plan_cost(const attn_plan *plan)
