@@ -46,7 +46,8 @@ const char *attn_version(void);
  * Chosen once, at the first call; the environment variable ATTN_ISA=<name> forces one. Static. */
 const char *attn_kernels_name(void);
 
-/* The matrix library behind the projections, as it describes itself, for a log line. Static. */
+/* The matrix library behind the projections, as it describes itself, for a log line. Static. It is loaded
+ * on processors for which there are no kernels only. */
 const char *attn_blas_name(void);
 
 /* ---- errors ---------------------------------------------------------------------------- */

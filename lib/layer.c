@@ -6,6 +6,7 @@
 #include "status.h"
 #include "tensor.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +179,10 @@ static enum attn_status load(const struct attn_spec *spec,
         return convert(parameter, tensor, out, error);
     }
     struct attni_linear linear = linear_of(spec, parameter->linear);
+    if (tensor->dtype == ATTN_F32 && (uintptr_t)tensor->data % sizeof(float) == 0) {
+        attni_linear_store(&linear, tensor->data, out);
+        return ATTN_OK;
+    }
     float *plain = calloc(linear.n_in * linear.n_out, sizeof *plain);
     if (!plain) {
         return attni_fail_memory(error);
@@ -276,7 +281,6 @@ enum attn_status attn_layer_create(const struct attn_spec *spec,
     bind(created, &layout);
     created->n_learned = attni_spec_parameters(&created->spec, created->learned);
     attni_port_names_fill(created);
-    attni_linear_start();
     *layer = created;
     created = NULL;
 out:

@@ -1,14 +1,13 @@
 /* linear.c - projections: over packed weights by our own kernels where the processor has any, else
- * by BLAS, which no other file knows. Any thread; weights are shared, results are the caller's. */
+ * by BLAS. Any thread; weights are shared, results are the caller's. */
 #include "linear.h"
 
+#include "blas.h"
 #include "kernels/kernels.h"
 #include "tensor.h"
 
 #include <assert.h>
-#include <cblas.h>
 #include <limits.h>
-#include <pthread.h>
 #include <string.h>
 
 /* The most rows and columns of one task: enough work to be worth a hand-over, little enough to be
@@ -27,25 +26,16 @@
 #define CROWDED 1024
 #define APART 16
 
-static pthread_once_t started = PTHREAD_ONCE_INIT;
-
-/* Serial builds of OpenBLAS share work buffers without a lock and give wrong results when several
- * threads call them; then, and only then, calls take turns. */
-static pthread_mutex_t serial_turn = PTHREAD_MUTEX_INITIALIZER;
-
-static void run_single_threaded(void)
+/* Are weights laid out for kernels of ours? Also where the machine has neither kernels nor BLAS: the
+ * plain ones are slow, but there. */
+static bool are_packed(void)
 {
-    openblas_set_num_threads(1);
-}
-
-void attni_linear_start(void)
-{
-    pthread_once(&started, run_single_threaded);
+    return attni_kernels()->packs || !attni_blas();
 }
 
 const char *attn_blas_name(void)
 {
-    return openblas_get_config();
+    return are_packed() ? "none, kernels of our own" : attni_blas()->name;
 }
 
 /* ---- storage ------------------------------------------------------------------------------- */
@@ -53,7 +43,7 @@ const char *attn_blas_name(void)
 bool attni_linear_floats(size_t n_in, size_t n_out, bool bf16, size_t *n)
 {
     const struct attni_kernels *kernels = attni_kernels();
-    bool packed = kernels->packs || bf16;
+    bool packed = are_packed() || bf16;
     size_t columns =
         packed ? attni_parts(n_out, kernels->n_panel) * kernels->n_panel : n_out;
     return attni_multiply(bf16 ? attni_parts(n_in, 2) : n_in, columns, n);
@@ -94,7 +84,7 @@ void attni_linear_store(const struct attni_linear *linear, const float *weight,
 {
     const struct attni_kernels *kernels = attni_kernels();
     size_t n_in = linear->n_in, n_out = linear->n_out, n_panel = kernels->n_panel;
-    if (!kernels->packs && !linear->bf16) {
+    if (!are_packed() && !linear->bf16) {
         memcpy(stored, weight, n_in * n_out * sizeof *stored);
         return;
     }
@@ -117,7 +107,7 @@ void attni_linear_store(const struct attni_linear *linear, const float *weight,
 
 bool attni_linear_is_packed(const struct attni_linear *linear)
 {
-    return attni_kernels()->packs || linear->bf16;
+    return are_packed() || linear->bf16;
 }
 
 struct attni_product attni_product_of(const struct attni_linear *linear, size_t n_rows,
@@ -141,7 +131,7 @@ bool attni_linear_cuts(const struct attni_linear *linear, size_t width)
 /* Rows that lie a multiple of a page apart crowd each other out of a first-level cache. */
 static bool is_crowded(const struct attni_linear *linear)
 {
-    return attni_kernels()->packs && !linear->bf16 && linear->n_in % CROWDED == 0 &&
+    return are_packed() && !linear->bf16 && linear->n_in % CROWDED == 0 &&
            linear->n_in > 0;
 }
 
@@ -163,18 +153,9 @@ static void run_blas(const struct attni_product *p, size_t n_rows, const float *
     for (size_t r = 0; linear->bias && r < n_rows; r++) {
         memcpy(y + r * linear->n_out, linear->bias, linear->n_out * sizeof *y);
     }
-    bool take_turns = openblas_get_parallel() == OPENBLAS_SEQUENTIAL;
-    if (take_turns) {
-        pthread_mutex_lock(&serial_turn);
-    }
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, linear->in_out ? CblasNoTrans : CblasTrans,
-                (blasint)n_rows, (blasint)linear->n_out, (blasint)linear->n_in, 1.0f, x,
-                (blasint)linear->n_in, linear->weight,
-                (blasint)(linear->in_out ? linear->n_out : linear->n_in),
-                linear->bias ? 1.0f : 0.0f, y, (blasint)linear->n_out);
-    if (take_turns) {
-        pthread_mutex_unlock(&serial_turn);
-    }
+    attni_blas()->multiply(linear->in_out, (int)n_rows, (int)linear->n_out,
+                           (int)linear->n_in, x, linear->weight,
+                           linear->bias ? 1.0f : 0.0f, y);
 }
 
 /* Part of a product: rows [row, row + n_rows), columns [column, end) counted from its first. */

@@ -13,9 +13,6 @@ struct attni_linear {
     bool bf16;   /* the weight is stored, and multiplied, as bf16 */
 };
 
-/* Make the matrix library run on the calling thread alone. Call before the first run; cheap. */
-void attni_linear_start(void);
-
 /* Floats that a weight of this size takes in memory; false when that overflows. */
 bool attni_linear_floats(size_t n_in, size_t n_out, bool bf16, size_t *n);
 

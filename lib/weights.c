@@ -81,7 +81,7 @@ static enum attn_status read_open(int fd, const char *path, unsigned char **byte
         return attni_fail(error, ATTN_TOO_LARGE, "", "\"%.400s\" is too large", path);
     }
     *n_bytes = (size_t)info.st_size;
-    *bytes = malloc(*n_bytes + 1);
+    *bytes = attn_alloc(*n_bytes + 1);
     if (!*bytes) {
         return attni_fail_memory(error);
     }

@@ -134,7 +134,6 @@ int main(int argc, char **argv)
     if (argc != 2) {
         die("usage: projections SECONDS");
     }
-    attni_linear_start();
     struct pool *pool = pool_create(1);
     sweep(pool, 512, strtod(argv[1], NULL));
     sweep(pool, 1024, strtod(argv[1], NULL));

@@ -243,7 +243,7 @@ def main():
     verdict = Verdict()
     with tempfile.TemporaryDirectory(prefix="attentiond-bench.") as scratch:
         serve_models.write_plain(f"{scratch}/models")
-        words = [] if name == "unload" else ["--load-model", "small", "--load-model", "medium"]
+        words = [] if name == "unload" else ["--load-model", "small,medium"]
         words += ["--model-control-mode", "explicit"]
         server = daemon(program, f"{scratch}/models", *words, log=f"{scratch}/log")
         print(f"machine: {machine()}\n", flush=True)

@@ -87,7 +87,6 @@ static inline void apply(const struct problem *p, float *y)
     for (size_t i = 0; i < p->n_rows * p->linear.n_out; i++) {
         y[i] = NAN;
     }
-    attni_linear_start();
     struct attni_product product = attni_product_of(&p->linear, p->n_rows, p->x, y);
     size_t n_bytes = 0;
     ck_assert(attni_linear_scratch(&p->linear, false, &n_bytes));

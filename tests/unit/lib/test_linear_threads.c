@@ -34,7 +34,6 @@ START_TEST(many_threads)
     struct dice dice = {4};
     struct problem problems[COUNT(sizes)];
     struct caller callers[N_THREADS];
-    attni_linear_start();
     for (size_t i = 0; i < COUNT(sizes); i++) {
         problems[i] =
             make_problem(&dice, sizes[i], 96, sizes[i], BIAS | (unsigned)(i & IN_OUT));
