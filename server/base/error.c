@@ -47,23 +47,43 @@ static void mark_cut(char *text, size_t size)
     memcpy(text + end, dots, sizeof dots);
 }
 
-enum ad_status ad_fail(struct ad_error *error, enum ad_status status, const char *format,
-                       ...)
+/* Into a record that is still empty. */
+__attribute__((format(printf, 4, 0))) static void
+record(struct ad_error *error, enum ad_status status, const char *code,
+       const char *format, va_list arguments)
 {
-    if (!error || error->status != AD_OK) {
-        return status;
-    }
-    va_list arguments;
-    va_start(arguments, format);
     int n = vsnprintf(error->message, sizeof error->message, format, arguments);
-    va_end(arguments);
     error->status = status;
+    error->code = code;
     if (n < 0) {
         snprintf(error->message, sizeof error->message, "%s", ad_status_text(status));
     } else if ((size_t)n >= sizeof error->message) {
         mark_cut(error->message, sizeof error->message);
     }
     make_printable(error->message);
+}
+
+enum ad_status ad_fail(struct ad_error *error, enum ad_status status, const char *format,
+                       ...)
+{
+    if (error && error->status == AD_OK) {
+        va_list arguments;
+        va_start(arguments, format);
+        record(error, status, NULL, format, arguments);
+        va_end(arguments);
+    }
+    return status;
+}
+
+enum ad_status ad_fail_code(struct ad_error *error, enum ad_status status,
+                            const char *code, const char *format, ...)
+{
+    if (error && error->status == AD_OK) {
+        va_list arguments;
+        va_start(arguments, format);
+        record(error, status, code, format, arguments);
+        va_end(arguments);
+    }
     return status;
 }
 
@@ -71,6 +91,7 @@ void ad_error_clear(struct ad_error *error)
 {
     if (error) {
         error->status = AD_OK;
+        error->code = NULL;
         error->message[0] = '\0';
     }
 }

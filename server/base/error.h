@@ -15,10 +15,12 @@
     X(AD_INVALID, "bad request") /* the caller's request or configuration is wrong */  \
     X(AD_NOT_FOUND, "not found") /* no such path, model, version or file */            \
     X(AD_METHOD, "method not allowed")   /* the path is known, the verb is not */      \
+    X(AD_CONFLICT, "conflict")           /* a sequence that is lost or busy */         \
     X(AD_TOO_LARGE, "too large")         /* over a configured limit, which is named */ \
     X(AD_MEDIA, "unsupported encoding")  /* Content-Encoding that is not offered */    \
     X(AD_NONFINITE, "not representable") /* NaN or infinity that JSON cannot carry */  \
     X(AD_UNSUPPORTED, "not offered") /* an extension that this daemon does not have */ \
+    X(AD_CANCELED, "canceled")       /* the client has gone */                         \
     X(AD_UNAVAILABLE, "unavailable") /* not now: queue full, not loaded, stopping */   \
     X(AD_INTERNAL, "internal error") /* our fault, memory included */
 
@@ -30,6 +32,7 @@ enum ad_status {
 
 struct ad_error {
     enum ad_status status; /* AD_OK while nothing has failed */
+    const char *code;      /* for programs, "sequence_lost"; static; NULL: none */
     char message[1024];    /* one line, complete on its own, valid UTF-8 */
 };
 
@@ -40,6 +43,11 @@ const char *ad_status_text(enum ad_status status);
  * message that are not valid UTF-8, and control characters, become '?'. error may be NULL. */
 enum ad_status ad_fail(struct ad_error *error, enum ad_status status, const char *format,
                        ...) __attribute__((format(printf, 3, 4)));
+
+/* The same with a code. */
+enum ad_status ad_fail_code(struct ad_error *error, enum ad_status status,
+                            const char *code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 void ad_error_clear(struct ad_error *error);
 

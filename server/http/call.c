@@ -117,6 +117,7 @@ static enum ad_status check_request(struct ad_call *call, const char *url,
     if (status) {
         return status;
     }
+    call->posted = strcmp(verb, "POST") == 0;
     call->body_limit = options->http_max_input_size;
     if (!call->route->infer) {
         call->body_limit = smaller(call->body_limit, CONTROL_BODY_LIMIT);
@@ -190,9 +191,9 @@ enum MHD_Result ad_call_receive(struct ad_call *call, const char *bytes, size_t 
 static enum MHD_Result answer_control(struct ad_call *call)
 {
     struct ad_reply reply = {.status = AD_OK};
-    ad_handler *handler = call->route->get ? call->route->get : call->route->post;
-    if (handler(call->service, &call->target, &call->body, &reply, &call->error) !=
-        AD_OK) {
+    ad_handler *handler = call->posted ? call->route->post : call->route->get;
+    const struct ad_ask ask = {&call->target, &call->headers, &call->body, call->posted};
+    if (handler(call->service, &ask, &reply, &call->error) != AD_OK) {
         ad_reply_reset(&reply);
         return send_error(call, false);
     }

@@ -28,6 +28,7 @@ struct ad_call {
     struct ad_path path;
     const struct ad_route *route; /* NULL: refused before one was found */
     struct ad_target target;
+    bool posted; /* the verb is POST, else GET or HEAD */
     struct ad_buffer body;
     uint64_t body_limit;
     struct ad_error error; /* why it is refused; the rest of the body is then discarded */

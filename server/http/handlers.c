@@ -35,26 +35,21 @@ enum ad_status ad_target_acquire(const struct ad_service *service,
 }
 
 enum ad_status ad_handle_server(const struct ad_service *service,
-                                const struct ad_target *target,
-                                const struct ad_buffer *body, struct ad_reply *reply,
+                                const struct ad_ask *ask, struct ad_reply *reply,
                                 struct ad_error *error)
 {
     (void)service;
-    (void)target;
-    (void)body;
+    (void)ask;
     struct ad_json json = ad_json_to(&reply->body);
     ad_describe_server(&json);
     return finish(reply, &json, error);
 }
 
-enum ad_status ad_handle_live(const struct ad_service *service,
-                              const struct ad_target *target,
-                              const struct ad_buffer *body, struct ad_reply *reply,
-                              struct ad_error *error)
+enum ad_status ad_handle_live(const struct ad_service *service, const struct ad_ask *ask,
+                              struct ad_reply *reply, struct ad_error *error)
 {
     (void)service;
-    (void)target;
-    (void)body;
+    (void)ask;
     struct ad_json json = ad_json_to(&reply->body);
     ad_json_open(&json, '{');
     ad_json_bool_member(&json, "live", true);
@@ -64,13 +59,10 @@ enum ad_status ad_handle_live(const struct ad_service *service,
 
 /* A broken model keeps the others from being served only when --strict-readiness says
  * so. */
-enum ad_status ad_handle_ready(const struct ad_service *service,
-                               const struct ad_target *target,
-                               const struct ad_buffer *body, struct ad_reply *reply,
-                               struct ad_error *error)
+enum ad_status ad_handle_ready(const struct ad_service *service, const struct ad_ask *ask,
+                               struct ad_reply *reply, struct ad_error *error)
 {
-    (void)target;
-    (void)body;
+    (void)ask;
     bool ready =
         !is_stopping(service) && (!service->options->strict_readiness ||
                                   ad_repository_ready(service->repository, true));
@@ -83,30 +75,25 @@ enum ad_status ad_handle_ready(const struct ad_service *service,
 }
 
 enum ad_status ad_handle_models(const struct ad_service *service,
-                                const struct ad_target *target,
-                                const struct ad_buffer *body, struct ad_reply *reply,
+                                const struct ad_ask *ask, struct ad_reply *reply,
                                 struct ad_error *error)
 {
-    (void)target;
-    (void)body;
+    (void)ask;
     struct ad_json json = ad_json_to(&reply->body);
     ad_describe_models(&json, service->repository);
     return finish(reply, &json, error);
 }
 
-enum ad_status ad_handle_model(const struct ad_service *service,
-                               const struct ad_target *target,
-                               const struct ad_buffer *body, struct ad_reply *reply,
-                               struct ad_error *error)
+enum ad_status ad_handle_model(const struct ad_service *service, const struct ad_ask *ask,
+                               struct ad_reply *reply, struct ad_error *error)
 {
-    (void)body;
     struct ad_version *version = NULL;
-    enum ad_status status = ad_target_acquire(service, target, &version, error);
+    enum ad_status status = ad_target_acquire(service, ask->target, &version, error);
     if (status) {
         return status;
     }
-    const struct ad_model *model =
-        ad_repository_find(service->repository, target->model, strlen(target->model));
+    const struct ad_model *model = ad_repository_find(
+        service->repository, ask->target->model, strlen(ask->target->model));
     struct ad_json json = ad_json_to(&reply->body);
     ad_describe_metadata(&json, model, version);
     ad_version_release(version);
@@ -114,13 +101,11 @@ enum ad_status ad_handle_model(const struct ad_service *service,
 }
 
 enum ad_status ad_handle_model_config(const struct ad_service *service,
-                                      const struct ad_target *target,
-                                      const struct ad_buffer *body,
-                                      struct ad_reply *reply, struct ad_error *error)
+                                      const struct ad_ask *ask, struct ad_reply *reply,
+                                      struct ad_error *error)
 {
-    (void)body;
     struct ad_version *version = NULL;
-    enum ad_status status = ad_target_acquire(service, target, &version, error);
+    enum ad_status status = ad_target_acquire(service, ask->target, &version, error);
     if (status) {
         return status;
     }
@@ -132,14 +117,12 @@ enum ad_status ad_handle_model_config(const struct ad_service *service,
 
 /* Not ready is an answer too, with the reason beside it; an unknown model is an error. */
 enum ad_status ad_handle_model_ready(const struct ad_service *service,
-                                     const struct ad_target *target,
-                                     const struct ad_buffer *body, struct ad_reply *reply,
+                                     const struct ad_ask *ask, struct ad_reply *reply,
                                      struct ad_error *error)
 {
-    (void)body;
     struct ad_version *version = NULL;
     struct ad_error reason = {.status = AD_OK};
-    enum ad_status status = ad_target_acquire(service, target, &version, &reason);
+    enum ad_status status = ad_target_acquire(service, ask->target, &version, &reason);
     ad_version_release(version);
     if (status == AD_OK && is_stopping(service)) {
         status = ad_fail(&reason, AD_UNAVAILABLE, "the server is stopping");
@@ -149,7 +132,7 @@ enum ad_status ad_handle_model_ready(const struct ad_service *service,
     }
     struct ad_json json = ad_json_to(&reply->body);
     ad_json_open(&json, '{');
-    ad_json_string_member(&json, "name", target->model);
+    ad_json_string_member(&json, "name", ask->target->model);
     ad_json_bool_member(&json, "ready", status == AD_OK);
     if (status) {
         ad_json_string_member(&json, "error", reason.message);
@@ -159,15 +142,12 @@ enum ad_status ad_handle_model_ready(const struct ad_service *service,
     return finish(reply, &json, error);
 }
 
-enum ad_status ad_handle_index(const struct ad_service *service,
-                               const struct ad_target *target,
-                               const struct ad_buffer *body, struct ad_reply *reply,
-                               struct ad_error *error)
+enum ad_status ad_handle_index(const struct ad_service *service, const struct ad_ask *ask,
+                               struct ad_reply *reply, struct ad_error *error)
 {
-    (void)target;
     bool ready_only = false;
     enum ad_status status =
-        ad_index_request_parse(body->data, body->size, &ready_only, error);
+        ad_index_request_parse(ask->body->data, ask->body->size, &ready_only, error);
     if (status) {
         return status;
     }

@@ -21,16 +21,25 @@ static bool is_token(const char *name)
     return name[0] != '\0';
 }
 
+/* May a header come again? Transfer codings add up, so two of them are never one. */
+enum repetition { NEVER, IF_EQUAL, FIRST_COUNTS };
+
 void ad_headers_note(struct ad_headers *headers, const char *name, const char *value)
 {
     const struct {
         const char *name;
         const char **value;
-    } known[] = {{"Content-Length", &headers->content_length},
-                 {"Transfer-Encoding", &headers->transfer_encoding},
-                 {"Content-Encoding", &headers->content_encoding},
-                 {JSON_LENGTH, &headers->json_length},
-                 {"Expect", &headers->expect}};
+        enum repetition repeated;
+    } known[] = {{"Content-Length", &headers->content_length, IF_EQUAL},
+                 {"Transfer-Encoding", &headers->transfer_encoding, NEVER},
+                 {"Content-Encoding", &headers->content_encoding, IF_EQUAL},
+                 {JSON_LENGTH, &headers->json_length, IF_EQUAL},
+                 {"Expect", &headers->expect, IF_EQUAL},
+                 {"Accept", &headers->accept, FIRST_COUNTS},
+                 {"X-Sequence-Id", &headers->sequence_id, IF_EQUAL},
+                 {"X-Request-Id", &headers->request_id, FIRST_COUNTS},
+                 {"traceparent", &headers->traceparent, FIRST_COUNTS},
+                 {"Server-Timing", &headers->server_timing, FIRST_COUNTS}};
     value = value ? value : "";
     if (!is_token(name)) {
         headers->bad_name = name;
@@ -41,8 +50,8 @@ void ad_headers_note(struct ad_headers *headers, const char *name, const char *v
         }
         if (!*known[i].value) {
             *known[i].value = value;
-        } else if (strcmp(*known[i].value, value) != 0 || i == 1) {
-            /* Transfer codings add up, so two of them are never one. */
+        } else if (known[i].repeated == NEVER || (known[i].repeated == IF_EQUAL &&
+                                                  strcmp(*known[i].value, value) != 0)) {
             headers->repeated = known[i].name;
         }
     }

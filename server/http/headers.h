@@ -20,6 +20,11 @@ struct ad_headers {
     const char *content_encoding;
     const char *json_length; /* Inference-Header-Content-Length */
     const char *expect;
+    const char *accept;
+    const char *sequence_id;   /* X-Sequence-Id */
+    const char *request_id;    /* X-Request-Id */
+    const char *traceparent;   /* W3C trace context */
+    const char *server_timing; /* any value: the client wants the header of that name */
     const char *repeated; /* name of a header that came twice with different values */
     const char *bad_name; /* a header name that is not a token */
 };

@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Nobody reads it; the log and the counters do. The number is the one that proxies use. */
+#define CLIENT_CLOSED_REQUEST 499
+
 unsigned ad_reply_code(enum ad_status status)
 {
     switch (status) {
@@ -16,6 +19,10 @@ unsigned ad_reply_code(enum ad_status status)
         return MHD_HTTP_NOT_FOUND;
     case AD_METHOD:
         return MHD_HTTP_METHOD_NOT_ALLOWED;
+    case AD_CONFLICT:
+        return MHD_HTTP_CONFLICT;
+    case AD_CANCELED:
+        return CLIENT_CLOSED_REQUEST;
     case AD_TOO_LARGE:
         return MHD_HTTP_CONTENT_TOO_LARGE;
     case AD_MEDIA:
@@ -39,6 +46,9 @@ void ad_reply_set_error(struct ad_reply *reply, const struct ad_error *error)
     struct ad_json json = ad_json_to(&reply->body);
     ad_json_open(&json, '{');
     ad_json_string_member(&json, "error", error->message);
+    if (error->code) {
+        ad_json_string_member(&json, "code", error->code);
+    }
     ad_json_close(&json, '}');
     if (!ad_json_ok(&json)) {
         ad_buffer_reset(&reply->body);
@@ -81,8 +91,10 @@ static bool add_headers(struct MHD_Response *response, const struct ad_reply *re
 {
     char n_json[24];
     snprintf(n_json, sizeof n_json, "%zu", reply->n_json);
-    return add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
-                      binary ? "application/octet-stream" : "application/json") &&
+    const char *type = reply->content_type ? reply->content_type
+                       : binary            ? "application/octet-stream"
+                                           : "application/json";
+    return add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type) &&
            (!binary || add_header(response, "Inference-Header-Content-Length", n_json)) &&
            (!reply->allow || add_header(response, MHD_HTTP_HEADER_ALLOW, reply->allow)) &&
            (!reply->retry || add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1")) &&
@@ -91,7 +103,7 @@ static bool add_headers(struct MHD_Response *response, const struct ad_reply *re
 
 enum MHD_Result ad_reply_send(struct MHD_Connection *connection, struct ad_reply *reply)
 {
-    bool binary = reply->body.size > reply->n_json;
+    bool binary = !reply->content_type && reply->body.size > reply->n_json;
     enum MHD_Result result = MHD_NO;
     struct MHD_Response *response = create_response(reply);
     if (response && add_headers(response, reply, binary)) {

@@ -16,13 +16,14 @@ struct ad_reply {
     struct ad_buffer body; /* owned */
     size_t n_json;         /* leading bytes of body that are JSON; the rest is binary */
     const char *allow;     /* for AD_METHOD: the verbs that the path takes; static */
-    bool retry;            /* waiting a second may help */
-    bool close;            /* the connection cannot or should not be used any further */
+    const char *content_type; /* static; NULL: JSON, or what a binary part makes of it */
+    bool retry;               /* waiting a second may help */
+    bool close; /* the connection cannot or should not be used any further */
 };
 
 unsigned ad_reply_code(enum ad_status status);
 
-/* Make the reply {"error": message}, with its status. */
+/* Make the reply {"error": message}, with its status, and "code" where the error has one. */
 void ad_reply_set_error(struct ad_reply *reply, const struct ad_error *error);
 
 /* Queue the reply, which is empty afterwards; its body goes out without a copy. */

@@ -66,7 +66,7 @@ enum ad_status ad_route_check_verb(const struct ad_route *route, const char *ver
 {
     bool get = strcmp(verb, "GET") == 0 || strcmp(verb, "HEAD") == 0;
     bool post = strcmp(verb, "POST") == 0;
-    if ((get && route->get) || (post && !route->get)) {
+    if ((get && route->get) || (post && (route->post || route->infer))) {
         return AD_OK;
     }
     return ad_fail(error, AD_METHOD, "Method Not Allowed: this path takes %s, not %.32s",
@@ -75,5 +75,6 @@ enum ad_status ad_route_check_verb(const struct ad_route *route, const char *ver
 
 const char *ad_route_allow(const struct ad_route *route)
 {
-    return route->get ? "GET, HEAD" : "POST";
+    bool posts = route->post || route->infer;
+    return !route->get ? "POST" : posts ? "GET, HEAD, POST" : "GET, HEAD";
 }

@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "http/headers.h"
 #include "http/path.h"
 #include "http/reply.h"
 #include "http/service.h"
@@ -16,13 +17,20 @@ struct ad_target {
     const char *version; /* NULL: none was given */
 };
 
+/* What a handler is asked. All of it is borrowed. */
+struct ad_ask {
+    const struct ad_target *target;
+    const struct ad_headers *headers;
+    const struct ad_buffer *body; /* of a POST */
+    bool posted;                  /* POST, else GET or HEAD */
+};
+
 /* Answers on the I/O thread; fills reply, or returns a failure in error. */
 typedef enum ad_status ad_handler(const struct ad_service *service,
-                                  const struct ad_target *target,
-                                  const struct ad_buffer *body, struct ad_reply *reply,
+                                  const struct ad_ask *ask, struct ad_reply *reply,
                                   struct ad_error *error);
 
-/* A path takes one verb besides HEAD, which is GET without the body. Static. */
+/* HEAD is GET without the body. Static. */
 struct ad_route {
     const char *pattern; /* segments joined by '/'; {model} and {version} are variable */
     ad_handler *get;     /* NULL: not GET */

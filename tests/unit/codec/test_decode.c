@@ -25,7 +25,7 @@ static void decode_both(const char *json, const void *binary, size_t n_binary)
 {
     ad_request_free(request);
     request = fixture_request(version, json, strlen(json), binary, n_binary);
-    struct ad_error error = {AD_OK, ""};
+    struct ad_error error = {.status = AD_OK};
     enum ad_status status = ad_decode_infer(request, &error);
     ck_assert_msg(status == AD_OK, "%s: %s", json, error.message);
     ck_assert_int_eq(error.status, AD_OK);

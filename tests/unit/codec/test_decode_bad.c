@@ -28,7 +28,7 @@ static void check_bad(const char *json, const void *binary, size_t n_binary,
 {
     struct ad_request *request =
         fixture_request(version, json, strlen(json), binary, n_binary);
-    struct ad_error error = {AD_OK, ""};
+    struct ad_error error = {.status = AD_OK};
     enum ad_status status = ad_decode_infer(request, &error);
     ck_assert_msg(status == bad->status, "%s: status %d, %s", json, status,
                   error.message);

@@ -13,7 +13,7 @@ static void setup(void)
 {
     version = fixture_scores();
     request = fixture_json(version, "{}");
-    error = (struct ad_error){AD_OK, ""};
+    error = (struct ad_error){.status = AD_OK};
 }
 
 static void teardown(void)

@@ -34,7 +34,7 @@ static enum ad_status try_members(struct ad_version *version, bool gradient,
     ad_request_free(request);
     request = fixture_json(version, json);
     request->mode.gradient = gradient;
-    error = (struct ad_error){AD_OK, ""};
+    error = (struct ad_error){.status = AD_OK};
     return ad_decode_infer(request, &error);
 }
 
@@ -193,7 +193,7 @@ static enum ad_status try_input(struct ad_version *version, bool gradient,
     ad_request_free(request);
     request = fixture_json(version, json);
     request->mode.gradient = gradient;
-    error = (struct ad_error){AD_OK, ""};
+    error = (struct ad_error){.status = AD_OK};
     return ad_decode_infer(request, &error);
 }
 

@@ -27,7 +27,7 @@ static enum ad_status scan(const char *text, size_t n, struct ad_envelope *envel
     /* a copy of the exact size plus the NUL, so that a read past it is seen by the sanitizers */
     char *copy = ad_arena_strndup(&arena, text, n);
     memcpy(copy, text, n);
-    *error = (struct ad_error){AD_OK, ""};
+    *error = (struct ad_error){.status = AD_OK};
     return ad_scan_request(copy, n, c_locale, &arena, envelope, error);
 }
 
@@ -187,7 +187,7 @@ START_TEST(test_stops_at_n)
     struct ad_error error;
     const char *text = "{\"a\":12}";
     for (size_t n = 0; n < strlen(text); n++) {
-        error = (struct ad_error){AD_OK, ""};
+        error = (struct ad_error){.status = AD_OK};
         ck_assert_int_eq(ad_scan_request(text, n, c_locale, &arena, &envelope, &error),
                          AD_INVALID);
     }

@@ -181,7 +181,7 @@ END_TEST
 
 START_TEST(error_reply)
 {
-    static const unsigned codes[] = {200, 400, 404, 405, 413, 415, 422, 501, 503, 500};
+    static const unsigned codes[] = {200, 400, 404, 405, 409, 413, 415, 422, 501, 499, 503, 500};
     for (int status = AD_OK; status <= AD_INTERNAL; status++) {
         ck_assert_uint_eq(ad_reply_code((enum ad_status)status), codes[status]);
     }
