@@ -2,6 +2,7 @@
  * that a small request costs one small block and a large one few. Owner: whoever holds the arena,
  * one thread at a time. */
 #include "base/arena.h"
+#include "base/large.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -47,7 +48,7 @@ static struct ad_arena_block *create_block(struct ad_arena *arena, size_t size)
                       : arena->total > LARGEST_BLOCK ? LARGEST_BLOCK - ALIGNMENT
                                                      : arena->total;
     capacity = capacity > size ? capacity : size;
-    struct ad_arena_block *block = aligned_alloc(ALIGNMENT, ALIGNMENT + capacity);
+    struct ad_arena_block *block = ad_large_alloc(ALIGNMENT + capacity);
     if (block) {
         *block = (struct ad_arena_block){NULL, capacity};
         arena->total += ALIGNMENT + capacity;

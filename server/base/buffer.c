@@ -1,5 +1,6 @@
 /* buffer.c - bytes that grow. Owner: whoever holds the struct; not shared between threads. */
 #include "base/buffer.h"
+#include "base/large.h"
 
 #include <stdarg.h>
 #include <stdint.h>
@@ -20,6 +21,23 @@ void ad_buffer_reset(struct ad_buffer *buffer)
     ad_buffer_init(buffer);
 }
 
+/* The contents in memory of another size, the old memory being gone; NULL: out of memory, and it is
+ * not. Large memory is copied once more than realloc would, and found sooner. */
+static char *move(struct ad_buffer *buffer, size_t capacity)
+{
+    if (capacity < AD_LARGE) {
+        return realloc(buffer->data, capacity);
+    }
+    char *data = ad_large_alloc(capacity);
+    if (data && buffer->size > 0) {
+        memcpy(data, buffer->data, buffer->size);
+    }
+    if (data) {
+        free(buffer->data);
+    }
+    return data;
+}
+
 bool ad_buffer_reserve(struct ad_buffer *buffer, size_t n)
 {
     if (n >= PTRDIFF_MAX - buffer->size) {
@@ -33,10 +51,10 @@ bool ad_buffer_reserve(struct ad_buffer *buffer, size_t n)
     size_t grown = buffer->capacity + buffer->capacity / 2;
     grown = grown < SMALLEST ? SMALLEST : grown;
     size_t capacity = grown > need ? grown : need;
-    char *data = realloc(buffer->data, capacity);
+    char *data = move(buffer, capacity);
     if (!data && capacity > need) {
         capacity = need;
-        data = realloc(buffer->data, capacity);
+        data = move(buffer, capacity);
     }
     if (!data) {
         return false;
@@ -62,16 +80,25 @@ bool ad_buffer_append(struct ad_buffer *buffer, const void *bytes, size_t n)
 
 bool ad_buffer_printf(struct ad_buffer *buffer, const char *format, ...)
 {
-    va_list arguments;
-    va_start(arguments, format);
-    int n = vsnprintf(NULL, 0, format, arguments);
-    va_end(arguments);
-    if (n < 0 || !ad_buffer_reserve(buffer, (size_t)n)) {
+    /* what is printed is short: mostly it fits at once */
+    if (!ad_buffer_reserve(buffer, SMALLEST)) {
         return false;
     }
+    size_t room = buffer->capacity - buffer->size;
+    va_list arguments;
     va_start(arguments, format);
-    vsnprintf(buffer->data + buffer->size, (size_t)n + 1, format, arguments);
+    int n = vsnprintf(buffer->data + buffer->size, room, format, arguments);
     va_end(arguments);
+    if (n >= 0 && (size_t)n >= room && ad_buffer_reserve(buffer, (size_t)n)) {
+        room = buffer->capacity - buffer->size;
+        va_start(arguments, format);
+        n = vsnprintf(buffer->data + buffer->size, room, format, arguments);
+        va_end(arguments);
+    }
+    if (n < 0 || (size_t)n >= room) {
+        buffer->data[buffer->size] = '\0';
+        return false;
+    }
     buffer->size += (size_t)n;
     return true;
 }

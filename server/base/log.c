@@ -212,18 +212,20 @@ static void write_all(int fd, const char *bytes, size_t n)
 void ad_log_write(const struct ad_log *log, enum ad_log_level level, const char *message,
                   const struct ad_log_field *fields, size_t n_fields)
 {
-    if (!log || level > log->level) {
+    if (!log || !ad_log_enables(log, level)) {
         return;
     }
     int saved_errno = errno;
+    enum ad_log_format format =
+        (enum ad_log_format)atomic_load_explicit(&log->format, memory_order_relaxed);
     struct line line;
     line.size = 0;
     line.limit = LINE_SIZE - TAIL_SIZE;
     line.full = false;
-    put_head(&line, log->format, level, message);
-    put_fields(&line, log->format, fields, n_fields);
+    put_head(&line, format, level, message);
+    put_fields(&line, format, fields, n_fields);
     line.limit = LINE_SIZE;
-    put_text(&line, log->format == AD_LOG_JSON ? "}\n" : "\n");
+    put_text(&line, format == AD_LOG_JSON ? "}\n" : "\n");
     write_all(log->fd, line.data, line.size);
     errno = saved_errno;
 }

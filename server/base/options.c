@@ -139,14 +139,14 @@ void ad_options_reset(struct ad_options *options)
 
 struct ad_log ad_options_log(const struct ad_options *options, int fd)
 {
-    struct ad_log log = {AD_LOG_INFO, AD_LOG_TEXT, fd};
+    struct ad_log log = {.level = AD_LOG_INFO, .format = AD_LOG_TEXT, .fd = fd};
     if (options->log_level) {
         int level = ad_option_word_index(ad_log_level_words, options->log_level);
-        log.level = level < 0 ? log.level : (enum ad_log_level)level;
+        log.level = level < 0 ? AD_LOG_INFO : level;
     }
     if (options->log_format) {
         int format = ad_option_word_index(ad_log_format_words, options->log_format);
-        log.format = format < 0 ? log.format : (enum ad_log_format)format;
+        log.format = format < 0 ? AD_LOG_TEXT : format;
     }
     return log;
 }

@@ -21,10 +21,13 @@ enum ad_options_action { AD_RUN, AD_SHOW_HELP, AD_SHOW_VERSION, AD_CHECK_CONFIG 
 /* Immutable after ad_options_load. Strings are owned. */
 struct ad_options {
     enum ad_options_action action;
-    char *config;               /* --config FILE, NULL: none */
-    char *model_repository;     /* --model-repository DIR, NULL: the demo models */
-    bool strict_readiness;      /* --strict-readiness */
-    char *http_address;         /* --http-address, 127.0.0.1; IPv6 too */
+    char *config;                  /* --config FILE, NULL: none */
+    char *model_repository;        /* --model-repository DIR, NULL: the demo models */
+    char *model_control_mode;      /* --model-control-mode none|poll|explicit */
+    char *load_model;              /* --load-model: names parted by commas; NULL: none */
+    uint64_t repository_poll_secs; /* --repository-poll-secs */
+    bool strict_readiness;         /* --strict-readiness */
+    char *http_address;            /* --http-address, 127.0.0.1; IPv6 too */
     uint64_t http_port;         /* --http-port, 8000; 0: any free one, which is logged */
     uint64_t http_thread_count; /* --http-thread-count: I/O threads */
     uint64_t http_max_input_size; /* --http-max-input-size: bytes of a request body */
@@ -33,10 +36,18 @@ struct ad_options {
     uint64_t http_max_connections; /* --http-max-connections */
     uint64_t http_idle_timeout;    /* --http-idle-timeout: seconds */
     uint64_t workers;              /* --workers; 0: as many as processors are available */
-    uint64_t queue_size;           /* --queue-size: requests waiting for a worker */
+    uint64_t queue_size;   /* --queue-size: requests waiting for one version of a model */
+    uint64_t queue_memory; /* --queue-memory: bytes of all request bodies */
+    uint64_t sequence_max; /* --sequence-max */
+    uint64_t sequence_memory;       /* --sequence-memory: bytes that sequences keep */
+    uint64_t sequence_idle_timeout; /* --sequence-idle-timeout-secs */
     uint64_t exit_timeout; /* --exit-timeout-secs: seconds to finish what runs at stop */
     char *log_level;       /* --log-level error|warning|info|debug */
     char *log_format;      /* --log-format text|json */
+    char *log_dir;         /* --log-dir DIR, NULL: clients choose no log file */
+    char *trace_file;      /* --trace-file FILE, NULL: nothing is traced */
+    uint64_t trace_rate;   /* --trace-rate: one request in so many; 0: none */
+    bool metrics_triton;   /* --metrics-triton: Triton's names in /metrics too */
 };
 
 /* Fill *options. environment is a NULL-terminated list of NAME=value. AD_INVALID: an unknown option

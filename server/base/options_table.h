@@ -38,10 +38,11 @@ struct ad_option {
     const char *help;
 };
 
-enum { AD_OPTION_COUNT = 18 };
+enum { AD_OPTION_COUNT = 29 };
 extern const struct ad_option ad_option_table[AD_OPTION_COUNT];
 
-/* In the order of enum ad_log_level and enum ad_log_format; NULL-terminated. */
+/* In the order of enum ad_control_mode, ad_log_level and ad_log_format; NULL-terminated. */
+extern const char *const ad_control_mode_words[];
 extern const char *const ad_log_level_words[];
 extern const char *const ad_log_format_words[];
 

@@ -37,9 +37,9 @@ struct ad_duration_count {
     uint64_t ns;
 };
 
-/* Passes (executions) with so many requests' items joined. */
-#define AD_STATS_BATCH_SIZES \
-    64 /* different sizes that are told apart; larger: the last */
+/* Passes (executions) over so many samples together: 1 to AD_STATS_BATCH_SIZES; passes over more
+ * count as of the last size. */
+#define AD_STATS_BATCH_SIZES 64
 struct ad_batch_stat {
     uint64_t batch_size; /* 0: unused */
     struct ad_duration_count compute_input, compute_infer, compute_output;
@@ -50,12 +50,15 @@ struct ad_stats_view {
     uint64_t n_items;          /* items of batches (samples) inferred */
     uint64_t n_passes;
     uint64_t n_requests[AD_N_OUTCOMES];
-    struct ad_duration_count success, fail, queue, compute_input, compute_infer,
-        compute_output;
-    struct ad_batch_stat batches[AD_STATS_BATCH_SIZES];
-    struct ad_histogram request_duration, queue_duration, compute_duration, batch_size;
-    int64_t n_waiting; /* requests of the version in the queue right now */
-    int64_t n_running; /* taken by a worker right now */
+    struct ad_duration_count success, fail;
+    struct ad_duration_count queue, compute_input, compute_infer,
+        compute_output; /* of the requests that succeeded */
+    struct ad_batch_stat batches[AD_STATS_BATCH_SIZES]; /* passes by their samples */
+    struct ad_histogram request_duration, queue_duration,
+        compute_duration;           /* of the requests that succeeded */
+    struct ad_histogram batch_size; /* requests joined in one pass */
+    int64_t n_waiting;              /* requests of the version in the queue right now */
+    int64_t n_running;              /* taken by a worker right now */
 };
 
 struct ad_stats;

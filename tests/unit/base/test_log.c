@@ -37,8 +37,10 @@ static void log_once(struct ad_log log, const char *message,
     ck_assert_uint_eq(strcspn(line, "\n"), (size_t)n - 1);
 }
 
-static const struct ad_log text_log = {AD_LOG_INFO, AD_LOG_TEXT, -1};
-static const struct ad_log json_log = {AD_LOG_INFO, AD_LOG_JSON, -1};
+static const struct ad_log text_log = {
+    .level = AD_LOG_INFO, .format = AD_LOG_TEXT, .fd = -1};
+static const struct ad_log json_log = {
+    .level = AD_LOG_INFO, .format = AD_LOG_JSON, .fd = -1};
 
 /* What follows the time, "2026-11-30T08:00:00.123Z ". */
 static const char *after_time(const char *line)
@@ -204,7 +206,7 @@ START_TEST(test_levels)
         int fd = mkstemp(path);
         ck_assert_int_ge(fd, 0);
         unlink(path);
-        const struct ad_log log = {limit, AD_LOG_TEXT, fd};
+        const struct ad_log log = {.level = limit, .format = AD_LOG_TEXT, .fd = fd};
         for (enum ad_log_level level = AD_LOG_ERROR; level <= AD_LOG_DEBUG; level++) {
             ad_log_write(&log, level, "m", NULL, 0);
         }
@@ -226,7 +228,7 @@ END_TEST
 
 START_TEST(test_errno_stays)
 {
-    const struct ad_log log = {AD_LOG_INFO, AD_LOG_TEXT, -1};
+    const struct ad_log log = {.level = AD_LOG_INFO, .format = AD_LOG_TEXT, .fd = -1};
     errno = ERANGE;
     ad_log_write(&log, AD_LOG_INFO, "m", NULL, 0);
     ck_assert_int_eq(errno, ERANGE);
@@ -261,7 +263,8 @@ START_TEST(test_partial_writes)
     for (size_t i = 0; i < 10; i++) {
         fields[i] = ad_log_text("v", value);
     }
-    const struct ad_log log = {AD_LOG_INFO, AD_LOG_TEXT, ends[1]};
+    const struct ad_log log = {
+        .level = AD_LOG_INFO, .format = AD_LOG_TEXT, .fd = ends[1]};
     ad_log_write(&log, AD_LOG_INFO, "first", fields, 10);
     ad_log_write(&log, AD_LOG_INFO, "second", NULL, 0);
     close(ends[1]);
@@ -293,7 +296,7 @@ START_TEST(test_threads)
     char path[] = "/tmp/attentiond-log-XXXXXX";
     int fd = mkostemp(path, O_APPEND);
     ck_assert_int_ge(fd, 0);
-    struct ad_log log = {AD_LOG_INFO, AD_LOG_JSON, fd};
+    struct ad_log log = {.level = AD_LOG_INFO, .format = AD_LOG_JSON, .fd = fd};
     pthread_t threads[N_THREADS];
     for (size_t i = 0; i < N_THREADS; i++) {
         ck_assert_int_eq(pthread_create(&threads[i], NULL, write_lines, &log), 0);

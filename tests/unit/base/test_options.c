@@ -72,6 +72,9 @@ START_TEST(test_defaults)
     ck_assert_int_eq(options.action, AD_RUN);
     ck_assert_ptr_null(options.config);
     ck_assert_ptr_null(options.model_repository);
+    ck_assert_str_eq(options.model_control_mode, "none");
+    ck_assert_ptr_null(options.load_model);
+    ck_assert_uint_eq(options.repository_poll_secs, 15);
     ck_assert(!options.strict_readiness);
     ck_assert_str_eq(options.http_address, "127.0.0.1");
     ck_assert_uint_eq(options.http_port, 8000);

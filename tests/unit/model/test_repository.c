@@ -289,7 +289,7 @@ START_TEST(test_log_lines)
     scratch_text(&scratch, "line\nbreak/config.json", SCRATCH_SCORE);
     FILE *file = tmpfile();
     ck_assert_ptr_nonnull(file);
-    const struct ad_log log = {AD_LOG_INFO, AD_LOG_TEXT, fileno(file)};
+    const struct ad_log log = {.level = AD_LOG_INFO, .fd = fileno(file)};
     struct ad_repository *repository = NULL;
     ck_assert_int_eq(ad_repository_load(scratch.root, &log, &repository, NULL), AD_OK);
     ad_repository_free(repository);

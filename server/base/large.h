@@ -1,0 +1,12 @@
+/* large.h - memory that is touched once from end to end, as a body or a tensor is. */
+#ifndef AD_BASE_LARGE_H
+#define AD_BASE_LARGE_H
+
+#include <stddef.h>
+
+/* At least n_bytes, aligned to 64, to be released with free; NULL: out of memory. From AD_LARGE on they
+ * lie in large pages where the system has them: a fresh page costs about as much whatever its size. */
+#define AD_LARGE ((size_t)2 << 20)
+void *ad_large_alloc(size_t n_bytes);
+
+#endif
