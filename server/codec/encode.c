@@ -16,6 +16,8 @@
 /* Floats written between two looks at the room that is left. */
 #define FLOATS_AT_ONCE ((size_t)1024)
 
+#define ALIGNMENT ((size_t)64)
+
 static bool put(struct ad_buffer *buffer, const char *text)
 {
     return ad_buffer_append(buffer, text, strlen(text));
@@ -216,6 +218,77 @@ static bool put_head(const struct ad_request *request, struct ad_buffer *reply)
            put_seed(request, reply) && put(reply, ",\"outputs\":[");
 }
 
+/* Everything up to the binary tensors, whose bytes are *n_binary. */
+static enum ad_status put_json(struct ad_request *request,
+                               const struct attn_named_tensor *outputs, size_t n_outputs,
+                               size_t *n_binary, struct ad_error *error)
+{
+    struct ad_buffer *reply = &request->reply;
+    if (!put_head(request, reply)) {
+        return ad_fail(error, AD_INTERNAL, "out of memory");
+    }
+    for (size_t i = 0; i < n_outputs; i++) {
+        if (i > 0 && !put(reply, ",")) {
+            return ad_fail(error, AD_INTERNAL, "out of memory");
+        }
+        enum ad_status status =
+            put_output(request, &outputs[i], wants_binary(request, i), n_binary, error);
+        if (status) {
+            return status;
+        }
+    }
+    if (!put(reply, "]}")) {
+        return ad_fail(error, AD_INTERNAL, "out of memory");
+    }
+    request->n_reply_json = reply->size;
+    return AD_OK;
+}
+
+/* ---- a reply that is binary throughout ------------------------------------------------------- */
+
+bool ad_encode_is_binary(const struct ad_request *request, size_t n_outputs)
+{
+    for (size_t i = 0; i < n_outputs; i++) {
+        if (!wants_binary(request, i)) {
+            return false;
+        }
+    }
+    return n_outputs > 0;
+}
+
+enum ad_status ad_encode_binary(struct ad_request *request,
+                                struct attn_named_tensor *outputs, float **floats,
+                                size_t n_outputs, struct ad_error *error)
+{
+    struct ad_buffer *reply = &request->reply;
+    size_t n_binary = 0, room;
+    enum ad_status status = put_json(request, outputs, n_outputs, &n_binary, error);
+    if (status) {
+        return status;
+    }
+    if (__builtin_add_overflow(n_binary, ALIGNMENT, &room) ||
+        !ad_buffer_reserve(reply, room)) {
+        return ad_fail(error, AD_INTERNAL, "out of memory");
+    }
+    /* blanks behind the JSON are part of it, and bring the tensors to a place that suits them; the
+     * same answer always has as many */
+    while (n_binary > 0 && reply->size % ALIGNMENT != 0) {
+        reply->data[reply->size++] = ' ';
+    }
+    request->n_reply_json = reply->size;
+    for (size_t i = 0; i < n_outputs; i++) {
+        size_t n_bytes = 0;
+        floats[i] = (float *)(void *)(reply->data + reply->size);
+        outputs[i].tensor.data = floats[i];
+        reply->size +=
+            attn_tensor_bytes(&outputs[i].tensor, &n_bytes) == ATTN_OK ? n_bytes : 0;
+    }
+    reply->data[reply->size] = '\0';
+    return AD_OK;
+}
+
+/* ---- any other -------------------------------------------------------------------------------- */
+
 /* The binary tensors, in order, without padding. */
 static bool put_binary(struct ad_request *request,
                        const struct attn_named_tensor *outputs, size_t n_outputs,
@@ -239,26 +312,12 @@ enum ad_status ad_encode_infer(struct ad_request *request,
                                const struct attn_named_tensor *outputs, size_t n_outputs,
                                struct ad_error *error)
 {
-    struct ad_buffer *reply = &request->reply;
-    if (!put_head(request, reply)) {
-        return ad_fail(error, AD_INTERNAL, "out of memory");
-    }
     size_t n_binary = 0;
-    for (size_t i = 0; i < n_outputs; i++) {
-        if (i > 0 && !put(reply, ",")) {
-            return ad_fail(error, AD_INTERNAL, "out of memory");
-        }
-        enum ad_status status =
-            put_output(request, &outputs[i], wants_binary(request, i), &n_binary, error);
-        if (status) {
-            return status;
-        }
-    }
-    if (!put(reply, "]}")) {
-        return ad_fail(error, AD_INTERNAL, "out of memory");
+    enum ad_status status = put_json(request, outputs, n_outputs, &n_binary, error);
+    if (status) {
+        return status;
     }
     /* Without a byte of binary data the whole reply is JSON and needs no header to say so. */
-    request->n_reply_json = reply->size;
     if (n_binary > 0 && !put_binary(request, outputs, n_outputs, n_binary)) {
         return ad_fail(error, AD_INTERNAL, "out of memory");
     }

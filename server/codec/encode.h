@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "sched/request.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Write request->reply and n_reply_json from the n outputs (F32), in their order, binary or JSON as
@@ -13,5 +14,14 @@
 enum ad_status ad_encode_infer(struct ad_request *request,
                                const struct attn_named_tensor *outputs, size_t n_outputs,
                                struct ad_error *error) AD_MUST_CHECK;
+
+/* Whether all n outputs go out as bytes. */
+bool ad_encode_is_binary(const struct ad_request *request, size_t n_outputs);
+
+/* The same reply before its tensors are known: floats[i] is where output i belongs in it, and what
+ * outputs[i] then describes. */
+enum ad_status ad_encode_binary(struct ad_request *request,
+                                struct attn_named_tensor *outputs, float **floats,
+                                size_t n_outputs, struct ad_error *error) AD_MUST_CHECK;
 
 #endif

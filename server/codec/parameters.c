@@ -5,8 +5,11 @@
 #include "codec/parameters.h"
 #include "base/log.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#define MAX_SEQUENCE_ID 256
 
 /* Where a parameter was found and what it may change. */
 struct site {
@@ -65,16 +68,37 @@ static enum ad_status fail_unsupported(const struct site *site, const char *name
                    what);
 }
 
+static enum ad_status read_flag(const struct site *site, const char *name,
+                                const json_t *value, bool *flag)
+{
+    if (!json_is_boolean(value)) {
+        return fail_type(site, name, "a boolean", value);
+    }
+    *flag = json_is_true(value);
+    return AD_OK;
+}
+
+static enum ad_status read_unsigned(const struct site *site, const char *name,
+                                    const json_t *value, uint64_t *number)
+{
+    if (!json_is_integer(value)) {
+        return fail_type(site, name, "an integer", value);
+    }
+    if (json_integer_value(value) < 0) {
+        return ad_fail(site->error, AD_INVALID,
+                       "parameter %s must not be negative, got %" JSON_INTEGER_FORMAT,
+                       name, json_integer_value(value));
+    }
+    *number = (uint64_t)json_integer_value(value);
+    return AD_OK;
+}
+
 /* ---- of the request -------------------------------------------------------------------- */
 
 static enum ad_status read_binary_data_output(const struct site *site, const char *name,
                                               const json_t *value)
 {
-    if (!json_is_boolean(value)) {
-        return fail_type(site, name, "a boolean", value);
-    }
-    site->request->binary_default = json_is_true(value);
-    return AD_OK;
+    return read_flag(site, name, value, &site->request->binary_default);
 }
 
 static enum ad_status read_nonfinite(const struct site *site, const char *name,
@@ -104,11 +128,7 @@ static enum ad_status read_nonfinite(const struct site *site, const char *name,
 static enum ad_status read_training(const struct site *site, const char *name,
                                     const json_t *value)
 {
-    if (!json_is_boolean(value)) {
-        return fail_type(site, name, "a boolean", value);
-    }
-    site->request->mode.training = json_is_true(value);
-    return AD_OK;
+    return read_flag(site, name, value, &site->request->mode.training);
 }
 
 static enum ad_status read_samples(const struct site *site, const char *name,
@@ -131,17 +151,8 @@ static enum ad_status read_samples(const struct site *site, const char *name,
 static enum ad_status read_seed(const struct site *site, const char *name,
                                 const json_t *value)
 {
-    if (!json_is_integer(value)) {
-        return fail_type(site, name, "an integer", value);
-    }
-    if (json_integer_value(value) < 0) {
-        return ad_fail(site->error, AD_INVALID,
-                       "parameter %s must not be negative, got %" JSON_INTEGER_FORMAT,
-                       name, json_integer_value(value));
-    }
-    site->request->mode.seed = (uint64_t)json_integer_value(value);
     site->request->seed_given = true;
-    return AD_OK;
+    return read_unsigned(site, name, value, &site->request->mode.seed);
 }
 
 /* Without gradients it changes nothing. */
@@ -162,23 +173,69 @@ static enum ad_status read_gradient_reduction(const struct site *site, const cha
     return AD_OK;
 }
 
-/* 0 and "" mean no sequence. */
-static enum ad_status read_sequence(const struct site *site, const char *name,
-                                    const json_t *value)
+/* ---- of its waiting and its sequence --------------------------------------------------- */
+
+static enum ad_status read_timeout(const struct site *site, const char *name,
+                                   const json_t *value)
 {
-    if (!json_is_integer(value) && !json_is_string(value)) {
-        return fail_type(site, name, "an integer or a string", value);
-    }
-    bool none = json_is_integer(value) ? json_integer_value(value) == 0
-                                       : json_string_length(value) == 0;
-    return none ? AD_OK : fail_unsupported(site, name, "sequences are not offered");
+    return read_unsigned(site, name, value, &site->request->timeout_us);
 }
 
-/* Meaningless without sequence_id, which is refused on its own. */
-static enum ad_status read_sequence_flag(const struct site *site, const char *name,
+static enum ad_status read_priority(const struct site *site, const char *name,
+                                    const json_t *value)
+{
+    return read_unsigned(site, name, value, &site->request->priority);
+}
+
+/* An integer is its digits. 0 and "" mean no sequence. */
+static enum ad_status read_sequence(const struct site *site, const char *name,
+                                    const json_t *value, const char **id)
+{
+    char digits[24];
+    const char *text = json_string_value(value);
+    size_t n = json_string_length(value);
+    if (json_is_integer(value)) {
+        uint64_t number = 0;
+        enum ad_status status = read_unsigned(site, name, value, &number);
+        if (status) {
+            return status;
+        }
+        n = number == 0 ? 0 : (size_t)snprintf(digits, sizeof digits, "%" PRIu64, number);
+        text = digits;
+    } else if (!text) {
+        return fail_type(site, name, "an integer or a string", value);
+    }
+    if (n > MAX_SEQUENCE_ID || (text && strlen(text) < n && !json_is_integer(value))) {
+        return ad_fail(site->error, AD_INVALID,
+                       "parameter %s must be at most %d bytes without NUL, got %zu", name,
+                       MAX_SEQUENCE_ID, n);
+    }
+    *id = n == 0 ? NULL : ad_arena_strndup(&site->request->arena, text, n);
+    return n == 0 || *id ? AD_OK : ad_fail(site->error, AD_INTERNAL, "out of memory");
+}
+
+static enum ad_status read_sequence_id(const struct site *site, const char *name,
+                                       const json_t *value)
+{
+    return read_sequence(site, name, value, &site->request->sequence_call.id);
+}
+
+static enum ad_status read_sequence_fork(const struct site *site, const char *name,
                                          const json_t *value)
 {
-    return json_is_boolean(value) ? AD_OK : fail_type(site, name, "a boolean", value);
+    return read_sequence(site, name, value, &site->request->sequence_call.fork);
+}
+
+static enum ad_status read_sequence_start(const struct site *site, const char *name,
+                                          const json_t *value)
+{
+    return read_flag(site, name, value, &site->request->sequence_call.start);
+}
+
+static enum ad_status read_sequence_end(const struct site *site, const char *name,
+                                        const json_t *value)
+{
+    return read_flag(site, name, value, &site->request->sequence_call.end);
 }
 
 static const struct parameter of_request[] = {
@@ -188,10 +245,12 @@ static const struct parameter of_request[] = {
     {"samples", read_samples},
     {"seed", read_seed},
     {"gradient_reduction", read_gradient_reduction},
-    {"sequence_id", read_sequence},
-    {"sequence_fork", read_sequence},
-    {"sequence_start", read_sequence_flag},
-    {"sequence_end", read_sequence_flag},
+    {"timeout", read_timeout},
+    {"priority", read_priority},
+    {"sequence_id", read_sequence_id},
+    {"sequence_fork", read_sequence_fork},
+    {"sequence_start", read_sequence_start},
+    {"sequence_end", read_sequence_end},
     {NULL, NULL},
 };
 
@@ -222,11 +281,7 @@ static enum ad_status read_binary_data_size(const struct site *site, const char 
 static enum ad_status read_binary_data(const struct site *site, const char *name,
                                        const json_t *value)
 {
-    if (!json_is_boolean(value)) {
-        return fail_type(site, name, "a boolean", value);
-    }
-    *site->binary = json_is_true(value);
-    return AD_OK;
+    return read_flag(site, name, value, site->binary);
 }
 
 static enum ad_status read_classification(const struct site *site, const char *name,
@@ -305,11 +360,45 @@ static enum ad_status read_all(const struct site *site, const struct parameter *
     return AD_OK;
 }
 
+/* Do the parameters of a sequence agree with each other, the header and the mode? */
+static enum ad_status check_sequence(const struct ad_request *request,
+                                     struct ad_error *error)
+{
+    const struct ad_sequence_call *call = &request->sequence_call;
+    const char *header = request->sequence_header;
+    if (header && (!call->id || strcmp(header, call->id) != 0)) {
+        return ad_fail(error, AD_INVALID,
+                       "header X-Sequence-Id is '%.100s', but parameter sequence_id is "
+                       "%s%.100s%s: they must agree",
+                       header, call->id ? "'" : "", call->id ? call->id : "not given",
+                       call->id ? "'" : "");
+    }
+    if (!call->id && (call->start || call->end || call->fork)) {
+        return ad_fail(error, AD_INVALID, "parameter %s needs parameter sequence_id",
+                       call->fork    ? "sequence_fork"
+                       : call->start ? "sequence_start"
+                                     : "sequence_end");
+    }
+    if (call->fork && (!call->start || strcmp(call->fork, call->id) == 0)) {
+        return ad_fail(error, AD_INVALID,
+                       "parameter sequence_fork needs parameter sequence_start to be "
+                       "true and names another sequence, got '%.100s'",
+                       call->fork);
+    }
+    if (call->id && (request->mode.training || request->mode.gradient)) {
+        return ad_fail(error, AD_INVALID,
+                       "parameter sequence_id: a sequence is for inference, not for %s",
+                       request->mode.gradient ? "gradients" : "training");
+    }
+    return AD_OK;
+}
+
 enum ad_status ad_parameters_of_request(struct ad_request *request, json_t *root,
                                         struct ad_error *error)
 {
     const struct site site = {.request = request, .owner = "", .error = error};
-    return read_all(&site, of_request, request->log, root);
+    enum ad_status status = read_all(&site, of_request, request->log, root);
+    return status ? status : check_sequence(request, error);
 }
 
 enum ad_status ad_parameters_of_input(const struct ad_request *request, json_t *input,

@@ -15,8 +15,8 @@
 /* "a string", "null", …: for messages. Static; value may be NULL ("nothing"). */
 const char *ad_json_kind(const json_t *value);
 
-/* Of the request: fills binary_default, nonfinite, mode and seed_given. Each is looked at on its own:
- * whether they agree is for ad_mode_settle. root is the request's object. */
+/* Of the request: fills binary_default, nonfinite, mode, seed_given, timeout_us, priority and
+ * sequence_call. Whether those of the mode agree is for ad_mode_settle. root is the request's object. */
 enum ad_status ad_parameters_of_request(struct ad_request *request, json_t *root,
                                         struct ad_error *error) AD_MUST_CHECK;
 

@@ -1,7 +1,8 @@
-/* serve.c - a worker's whole job: decode, plan, compute, encode.
+/* serve.c - what a worker does with requests: decode and plan one, run many together, encode each.
  *
- * Coordinates and computes nothing itself. Runs on a worker, which holds the request. */
+ * Coordinates and computes nothing itself. Runs on a worker, which holds the requests. */
 #include "codec/serve.h"
+#include "base/clock.h"
 #include "codec/decode.h"
 #include "codec/encode.h"
 #include "codec/text.h"
@@ -10,14 +11,11 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Multiply-adds from which a call is spread over idle workers: some 300 microseconds
+/* Multiply-adds from which a pass is spread over idle workers: some 300 microseconds
  * with AVX-512, more with less. Measured with two workers on a virtual machine, where a
  * wake-up costs its waker 29 microseconds and takes 60: what takes 60 alone took 90 in
  * the median, 150 took 150, 200 took 190, 360 took 280. */
 #define SPREAD_FROM 3e7
-
-/* Gradients take as long as so many forwards, roughly: theirs, and two products for each of its own. */
-#define GRADIENT_COST 3.3
 
 /* What the library says, in the daemon's terms. */
 static enum ad_status fail_attn(struct ad_error *error, enum attn_status status,
@@ -46,8 +44,9 @@ static enum ad_status fail_attn(struct ad_error *error, enum attn_status status,
                    fault->message[0] ? fault->message : attn_status_text(status));
 }
 
-static enum ad_status create_plan(const struct ad_request *request, attn_plan **plan,
-                                  struct ad_error *error)
+/* ---- planning ------------------------------------------------------------------------------ */
+
+static enum ad_status create_plan(struct ad_request *request, struct ad_error *error)
 {
     const char *names[ATTN_MAX_PORTS];
     for (size_t i = 0; i < request->n_wanted; i++) {
@@ -55,8 +54,12 @@ static enum ad_status create_plan(const struct ad_request *request, attn_plan **
     }
     struct attn_error fault = {0};
     enum attn_status status =
-        attn_plan_create(request->version->layer, &request->mode, request->inputs,
-                         request->n_inputs, names, request->n_wanted, plan, &fault);
+        request->sequence ? attn_cache_plan(ad_sequence_cache(request->sequence),
+                                            request->inputs, request->n_inputs, names,
+                                            request->n_wanted, &request->plan, &fault)
+                          : attn_plan_create(request->version->layer, &request->mode,
+                                             request->inputs, request->n_inputs, names,
+                                             request->n_wanted, &request->plan, &fault);
     return status ? fail_attn(error, status, &fault) : AD_OK;
 }
 
@@ -80,90 +83,180 @@ static enum ad_status check_size(const struct ad_request *request,
                    (unsigned long long)request->max_output_bytes);
 }
 
-/* Memory for the plan's outputs: outputs[i] describes what floats[i] will hold. */
-static enum ad_status allocate_outputs(struct ad_request *request, const attn_plan *plan,
-                                       struct attn_named_tensor outputs[ATTN_MAX_PORTS],
-                                       float *floats[ATTN_MAX_PORTS],
-                                       struct ad_error *error)
+static enum ad_status check_sizes(const struct ad_request *request,
+                                  struct ad_error *error)
 {
-    size_t n = attn_plan_n_outputs(plan), total = 0;
-    assert(n <= ATTN_MAX_PORTS);
-    for (size_t i = 0; i < n; i++) {
-        outputs[i] = *attn_plan_output(plan, i);
-        enum ad_status status = check_size(request, &outputs[i], &total, error);
-        if (status) {
-            return status;
+    size_t total = 0;
+    enum ad_status status = AD_OK;
+    for (size_t i = 0; !status && i < attn_plan_n_outputs(request->plan); i++) {
+        status = check_size(request, attn_plan_output(request->plan, i), &total, error);
+    }
+    return status;
+}
+
+/* Samples of the batch axis, the first of queries, keys and values, of which some may have one for
+ * all. */
+static size_t count_items(const struct ad_request *request)
+{
+    const struct attn_spec *spec = attn_layer_spec(request->version->layer);
+    const char *const names[] = {spec->query, spec->key, spec->value};
+    size_t n_items = 0;
+    for (size_t i = 0; i < request->n_inputs; i++) {
+        const struct attn_named_tensor *input = &request->inputs[i];
+        size_t n = input->tensor.rank > 1 ? input->tensor.shape[0] : 1;
+        for (size_t j = 0; j < sizeof names / sizeof names[0]; j++) {
+            bool counts = strcmp(input->name, names[j]) == 0;
+            n_items = counts && n > n_items ? n : n_items;
         }
     }
+    return n_items;
+}
+
+static enum ad_status plan(const struct ad_serving *serving, struct ad_request *request,
+                           struct ad_error *error)
+{
+    enum ad_status status = AD_OK;
+    if (request->sequence_call.id) {
+        status = ad_sequences_take(serving->sequences, request, ad_clock_now_ns(), error);
+    }
+    if (!status) {
+        status = create_plan(request, error);
+    }
+    if (!status) {
+        status = check_sizes(request, error);
+    }
+    if (!status && request->sequence) {
+        status = ad_sequences_make_room(serving->sequences, request->sequence,
+                                        ad_clock_now_ns(), error);
+    }
+    if (status) {
+        return status;
+    }
+    request->joins = attn_plan_joins(request->plan);
+    request->n_rows = attn_plan_rows(request->plan);
+    request->n_items = count_items(request);
+    request->cost = attn_plan_cost(request->plan);
+    return AD_OK;
+}
+
+enum ad_status ad_serve_decode(void *context, struct ad_request *request)
+{
+    const struct ad_serving *serving = context;
+    enum ad_status status = ad_decode_infer(request, &request->error);
+    if (!status) {
+        status = plan(serving, request, &request->error);
+    }
+    if (status) {
+        ad_sequences_give(request, ad_clock_now_ns());
+    }
+    return status;
+}
+
+/* ---- running ------------------------------------------------------------------------------- */
+
+/* A request in a pass. */
+struct part {
+    struct ad_request *request;
+    struct attn_named_tensor outputs[ATTN_MAX_PORTS];
+    float *floats[ATTN_MAX_PORTS];
+    bool encoded; /* the reply is there, and floats are part of it */
+};
+
+static enum ad_status allocate_floats(struct part *part, size_t n, struct ad_error *error)
+{
     for (size_t i = 0; i < n; i++) {
+        struct attn_tensor *tensor = &part->outputs[i].tensor;
         size_t count;
-        floats[i] = attn_tensor_count(&outputs[i].tensor, &count) == ATTN_OK
-                        ? ad_arena_array(&request->arena, count, sizeof(float))
-                        : NULL;
-        if (!floats[i]) {
+        part->floats[i] =
+            attn_tensor_count(tensor, &count) == ATTN_OK
+                ? ad_arena_array(&part->request->arena, count, sizeof(float))
+                : NULL;
+        if (!part->floats[i]) {
             return ad_fail(error, AD_INTERNAL, "out of memory");
         }
-        outputs[i].tensor.data = floats[i];
+        tensor->data = part->floats[i];
     }
     return AD_OK;
 }
 
-/* An input by name; NULL: not given. */
-static const struct attn_tensor *find_input(const struct ad_request *request,
-                                            const char *name)
+/* Memory for the plan's outputs: outputs[i] describes what floats[i] will hold. What goes out as bytes
+ * is computed where it goes out from. */
+static enum ad_status allocate_outputs(struct part *part, struct ad_error *error)
 {
-    for (size_t i = 0; i < request->n_inputs; i++) {
-        if (strcmp(request->inputs[i].name, name) == 0) {
-            return &request->inputs[i].tensor;
-        }
+    struct ad_request *request = part->request;
+    size_t n = attn_plan_n_outputs(request->plan);
+    assert(n <= ATTN_MAX_PORTS);
+    for (size_t i = 0; i < n; i++) {
+        part->outputs[i] = *attn_plan_output(request->plan, i);
     }
-    return NULL;
+    part->encoded = ad_encode_is_binary(request, n);
+    return part->encoded
+               ? ad_encode_binary(request, part->outputs, part->floats, n, error)
+               : allocate_floats(part, n, error);
 }
 
-/* The elements of a tensor's last n axes. In a double, which cannot overflow here. */
-static double last_axes(const struct attn_tensor *tensor, size_t n)
+/* The workers to spread a pass over; NULL: it is not worth their while. One alone cuts a long pass too,
+ * to serve what is small in between. */
+static const struct attn_parallel *spread_over(struct ad_worker *worker, double cost,
+                                               struct attn_parallel *parallel)
 {
-    double product = 1;
-    for (size_t i = 0; i < n && i < tensor->rank; i++) {
-        product *= (double)tensor->shape[tensor->rank - 1 - i];
-    }
-    return product;
+    *parallel = ad_team_parallel(&worker->team);
+    return worker->team.queue && cost >= SPREAD_FROM ? parallel : NULL;
 }
 
-/* Whether a call takes long enough to be worth other workers' while. The multiply-adds of a
- * forward, roughly: each row of queries meets every parameter once, and every key twice (for
- * its score and for its value). */
-static bool is_worth_spreading(const struct ad_request *request)
+static void compute_one(const struct part *part, struct ad_worker *worker)
 {
-    const attn_layer *layer = request->version->layer;
-    const struct attn_spec *spec = attn_layer_spec(layer);
-    const struct attn_tensor *query = find_input(request, spec->query);
-    const struct attn_tensor *key = find_input(request, spec->key);
-    if (!query) {
-        return false;
-    }
-    key = key ? key : query;
-    /* a row is one axis, or two where heads are apart: [batch, length, heads, width] */
-    size_t row_axes = query->rank == 4 && !spec->scores_only ? 2 : 1;
-    double width = last_axes(query, row_axes);
-    double n_rows = width > 0 ? last_axes(query, query->rank) / width : 0;
-    double n_parameters = (double)attn_layer_bytes(layer) / sizeof(float);
-    double forward = n_rows * (n_parameters + 2 * last_axes(key, row_axes + 1));
-    double n_draws = request->mode.n_draws > 0 ? (double)request->mode.n_draws : 1;
-    double n_forwards = request->mode.gradient ? GRADIENT_COST : n_draws;
-    return forward * n_forwards >= SPREAD_FROM;
-}
-
-static enum ad_status compute(const struct ad_request *request, const attn_plan *plan,
-                              float *const *floats, struct ad_worker *worker,
-                              struct ad_error *error)
-{
-    struct attn_parallel parallel = ad_team_parallel(&worker->team);
-    bool spread = parallel.n_workers > 1 && is_worth_spreading(request);
+    const struct ad_request *request = part->request;
+    struct ad_error *error = &part->request->error;
+    struct attn_parallel memory_of_parallel;
+    const struct attn_parallel *parallel =
+        spread_over(worker, request->cost, &memory_of_parallel);
     struct attn_error fault = {0};
     size_t n_bytes;
     enum attn_status status =
-        attn_plan_scratch(plan, spread ? parallel.n_workers : 1, &n_bytes);
+        attn_plan_scratch(request->plan, parallel ? parallel->n_workers : 1, &n_bytes);
+    if (status) {
+        fail_attn(error, status, &fault);
+        return;
+    }
+    void *memory = ad_scratch_get(&worker->scratch, n_bytes);
+    if (!memory) {
+        ad_fail(error, AD_INTERNAL, "out of memory");
+        return;
+    }
+    status = request->mode.gradient
+                 ? attn_backward(request->plan, part->floats, memory, parallel, &fault)
+                 : attn_forward(request->plan, part->floats, memory, parallel, &fault);
+    if (status) {
+        fail_attn(error, status, &fault);
+    }
+}
+
+/* A pass of several: as we and as the library want it. Of this much memory a pass touches what it
+ * needs. */
+struct pass {
+    struct part parts[AD_MAX_BATCH_REQUESTS];
+    const attn_plan *plans[AD_MAX_BATCH_REQUESTS];
+    float *const *floats[AD_MAX_BATCH_REQUESTS];
+    struct attn_error faults[AD_MAX_BATCH_REQUESTS];
+};
+
+static enum ad_status compute_many(struct pass *pass, size_t n, struct ad_worker *worker,
+                                   struct ad_error *error)
+{
+    struct attn_parallel memory_of_parallel;
+    double cost = 0;
+    size_t n_bytes;
+    for (size_t i = 0; i < n; i++) {
+        pass->plans[i] = pass->parts[i].request->plan;
+        pass->floats[i] = pass->parts[i].floats;
+        attn_error_clear(&pass->faults[i]);
+        cost += pass->parts[i].request->cost;
+    }
+    const struct attn_parallel *parallel = spread_over(worker, cost, &memory_of_parallel);
+    struct attn_error fault = {0};
+    enum attn_status status =
+        attn_many_scratch(pass->plans, n, parallel ? parallel->n_workers : 1, &n_bytes);
     if (status) {
         return fail_attn(error, status, &fault);
     }
@@ -171,40 +264,112 @@ static enum ad_status compute(const struct ad_request *request, const attn_plan 
     if (!memory) {
         return ad_fail(error, AD_INTERNAL, "out of memory");
     }
-    const struct attn_parallel *spreading = spread ? &parallel : NULL;
-    status = request->mode.gradient
-                 ? attn_backward(plan, floats, memory, spreading, &fault)
-                 : attn_forward(plan, floats, memory, spreading, &fault);
-    return status ? fail_attn(error, status, &fault) : AD_OK;
+    attn_forward_many(pass->plans, n, pass->floats, memory, parallel, pass->faults);
+    return AD_OK;
 }
 
-static enum ad_status run_plan(struct ad_request *request, const attn_plan *plan,
-                               struct ad_worker *worker, struct ad_error *error)
+/* Run n parts in one pass; what goes wrong with one is its own. */
+static void compute(struct pass *pass, size_t n, struct ad_worker *worker)
 {
-    struct attn_named_tensor outputs[ATTN_MAX_PORTS];
-    float *floats[ATTN_MAX_PORTS];
-    enum ad_status status = allocate_outputs(request, plan, outputs, floats, error);
-    if (!status) {
-        status = compute(request, plan, floats, worker, error);
+    struct ad_error error = {.status = AD_OK};
+    enum ad_status status = compute_many(pass, n, worker, &error);
+    for (size_t i = 0; i < n; i++) {
+        struct ad_error *own = &pass->parts[i].request->error;
+        if (status) {
+            ad_fail(own, status, "%s", error.message);
+        } else if (pass->faults[i].status) {
+            fail_attn(own, pass->faults[i].status, &pass->faults[i]);
+        }
     }
-    if (!status) {
-        status = ad_encode_infer(request, outputs, attn_plan_n_outputs(plan), error);
-    }
-    return status;
 }
 
-void ad_serve_infer(struct ad_request *request, struct ad_worker *worker)
+/* The parts whose outputs have memory, in *parts; their number. */
+static size_t gather(const struct ad_requests *batch, struct part *parts)
 {
-    attn_plan *plan = NULL;
-    enum ad_status status = ad_decode_infer(request, &request->error);
-    if (!status) {
-        status = create_plan(request, &plan, &request->error);
+    size_t n = 0;
+    for (struct ad_request *request = batch->first; request; request = request->next) {
+        parts[n].request = request;
+        n += allocate_outputs(&parts[n], &request->error) == AD_OK;
     }
-    if (!status) {
-        status = run_plan(request, plan, worker, &request->error);
+    return n;
+}
+
+static void encode(struct part *part)
+{
+    struct ad_request *request = part->request;
+    enum ad_status status = request->error.status;
+    request->advanced = !status && request->sequence;
+    if (!status && !part->encoded) {
+        status = ad_encode_infer(request, part->outputs,
+                                 attn_plan_n_outputs(request->plan), &request->error);
     }
-    attn_plan_free(plan);
     if (status) {
         ad_buffer_reset(&request->reply);
+    }
+    request->times.encoded_ns = ad_clock_now_ns();
+}
+
+static void count_pass(const struct part *parts, size_t n)
+{
+    const struct ad_request *first = parts[0].request;
+    int64_t input_ns = 0;
+    uint64_t n_items = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct ad_times *times = &parts[i].request->times;
+        input_ns += ad_times_between(times->decoding_ns, times->decoded_ns);
+        n_items += parts[i].request->n_items;
+    }
+    ad_stats_add_pass(
+        first->version->stats, n, n_items, input_ns,
+        ad_times_between(first->times.computing_ns, first->times.computed_ns),
+        ad_times_between(first->times.computed_ns,
+                         parts[n - 1].request->times.encoded_ns));
+}
+
+static void run(struct part *parts, struct pass *pass, const struct ad_requests *batch,
+                struct ad_worker *worker)
+{
+    size_t n = gather(batch, parts);
+    if (n == 0) {
+        return;
+    }
+    if (n > 1) {
+        compute(pass, n, worker);
+    } else {
+        compute_one(&parts[0], worker);
+    }
+    int64_t computed_ns = ad_clock_now_ns();
+    for (size_t i = 0; i < n; i++) {
+        parts[i].request->times.computed_ns = computed_ns;
+        encode(&parts[i]);
+    }
+    count_pass(parts, n);
+}
+
+static void fail_all(const struct ad_requests *batch)
+{
+    for (struct ad_request *request = batch->first; request; request = request->next) {
+        ad_fail(&request->error, AD_INTERNAL, "out of memory");
+    }
+}
+
+void ad_serve_run(void *context, const struct ad_requests *batch,
+                  struct ad_worker *worker)
+{
+    struct part alone;
+    (void)context;
+    assert(batch->n <= AD_MAX_BATCH_REQUESTS);
+    if (batch->n == 1) {
+        run(&alone, NULL, batch, worker);
+    } else {
+        struct pass *pass = ad_scratch_get(&worker->records, sizeof *pass);
+        if (pass) {
+            run(pass->parts, pass, batch, worker);
+        } else {
+            fail_all(batch);
+        }
+    }
+    for (struct ad_request *request = batch->first; request; request = request->next) {
+        ad_sequences_give(request, ad_clock_now_ns());
     }
 }

@@ -8,6 +8,7 @@
  * the body. The body of any other refused request is read and thrown away, as much of
  * it as a good request may have, and the connection stays in use. */
 #include "http/call.h"
+#include "http/control_request.h"
 #include "http/infer.h"
 
 #include <stdlib.h>
@@ -39,9 +40,23 @@ void ad_call_free(struct ad_call *call)
     if (call->parked) {
         atomic_fetch_sub(&call->service->n_parked, 1);
     }
+    ad_infer_end(call);
     ad_buffer_reset(&call->body);
-    ad_request_free(call->request);
+    ad_command_free(call->command);
     free(call);
+}
+
+/* The verbs that we know, else "other": it becomes a label of a counter. */
+static const char *known_verb(const char *verb)
+{
+    static const char *const known[] = {"GET", "HEAD",   "POST",
+                                        "PUT", "DELETE", "OPTIONS"};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strcmp(verb, known[i]) == 0) {
+            return known[i];
+        }
+    }
+    return "other";
 }
 
 /* Queue the reply, with what holds for all replies. */
@@ -52,11 +67,14 @@ static enum MHD_Result send_reply(struct ad_call *call, struct ad_reply *reply)
     }
     reply->retry = reply->retry || call->retry;
     reply->close = reply->close || atomic_load(&call->service->stopping);
+    reply->request_id = call->id;
     if (call->route && call->route->infer) {
-        ad_infer_log(call, reply);
+        ad_infer_conclude(call, reply);
     }
-    ad_request_free(call->request);
-    call->request = NULL;
+    ad_counts_add(&call->service->operators.counts,
+                  call->route ? call->route->pattern : NULL, call->verb,
+                  ad_reply_code(reply->status));
+    ad_infer_end(call);
     ad_buffer_reset(&call->body);
     return ad_reply_send(call->connection, reply);
 }
@@ -119,13 +137,14 @@ static enum ad_status check_request(struct ad_call *call, const char *url,
     }
     call->posted = strcmp(verb, "POST") == 0;
     call->body_limit = options->http_max_input_size;
-    if (!call->route->infer) {
+    if (!call->route->infer && !call->route->command) {
         call->body_limit = smaller(call->body_limit, CONTROL_BODY_LIMIT);
     }
-    if (body_length > call->body_limit) {
-        return fail_too_large(call, "", body_length);
-    }
-    return call->route->infer ? ad_infer_begin(call) : AD_OK;
+    /* first whose request it is: what is refused from here on counts as the model's */
+    status = call->route->infer ? ad_infer_begin(call) : AD_OK;
+    return status || body_length <= call->body_limit
+               ? status
+               : fail_too_large(call, "", body_length);
 }
 
 /* May the body of a refused request be read and thrown away? */
@@ -142,10 +161,14 @@ enum MHD_Result ad_call_begin(struct ad_call *call, const char *url, const char 
     uint64_t body_length = 0;
     MHD_get_connection_values(call->connection, MHD_HEADER_KIND, note_header,
                               &call->headers);
+    call->verb = known_verb(verb);
+    ad_request_id_choose(&call->service->operators.ids, call->headers.request_id,
+                         call->id);
     if (ad_headers_check_framing(&call->headers, version, &call->error) != AD_OK) {
         return send_error(call, true);
     }
     bool has_body = ad_headers_body(&call->headers, &body_length);
+    call->body_length = body_length;
     if (check_request(call, url, verb, body_length) != AD_OK) {
         if (has_body && !is_discardable(call, body_length)) {
             return send_error(call, true);
@@ -169,6 +192,16 @@ static enum MHD_Result discard(struct ad_call *call, size_t n)
     return MHD_YES;
 }
 
+/* Who has sent a good part of an announced body is believed about the rest, which then need not be
+ * moved as it grows. */
+static bool reserve_rest(struct ad_call *call)
+{
+    if (call->body.size < FIRST_RESERVE || call->body_length <= call->body.size) {
+        return true;
+    }
+    return ad_buffer_reserve(&call->body, (size_t)call->body_length - call->body.size);
+}
+
 enum MHD_Result ad_call_receive(struct ad_call *call, const char *bytes, size_t n)
 {
     call->n_received += n;
@@ -180,7 +213,10 @@ enum MHD_Result ad_call_receive(struct ad_call *call, const char *bytes, size_t 
         (void)fail_too_large(call, "at least ", call->n_received);
         return discard(call, n);
     }
-    if (!ad_buffer_append(&call->body, bytes, n)) {
+    if (call->request && ad_infer_hold_body(call, n) != AD_OK) {
+        return discard(call, n);
+    }
+    if (!reserve_rest(call) || !ad_buffer_append(&call->body, bytes, n)) {
         ad_fail(&call->error, AD_INTERNAL,
                 "out of memory for a request body of %zu bytes", call->n_received);
         return discard(call, n);
@@ -200,18 +236,73 @@ static enum MHD_Result answer_control(struct ad_call *call)
     return send_reply(call, &reply);
 }
 
+/* ---- commands to the loader ---------------------------------------------------------------- */
+
+/* On the loader's thread, or on main at a stop. The call may be gone as soon as the connection is
+ * resumed. */
+static void on_command_done(struct ad_command *command)
+{
+    struct ad_call *call = command->context;
+    call->command = command;
+    MHD_resume_connection(call->connection);
+}
+
+/* Park the connection and hand the command over; as ad_infer_submit. */
+static enum ad_status submit_command(struct ad_call *call)
+{
+    struct ad_command *command = NULL;
+    enum ad_status status =
+        ad_control_request_parse(call->route->kind, call->target.model, call->body.data,
+                                 call->body.size, &command, &call->error);
+    if (status) {
+        return status;
+    }
+    command->on_done = on_command_done;
+    command->context = call;
+    call->parked = true;
+    atomic_fetch_add(&call->service->n_parked, 1);
+    MHD_suspend_connection(call->connection);
+    if (ad_loader_submit(call->service->loader, &command, &call->error) != AD_OK) {
+        call->command = command;
+        MHD_resume_connection(call->connection);
+    }
+    return AD_OK;
+}
+
+/* Success has an empty body, as the protocol wants it. */
+static enum MHD_Result answer_command(struct ad_call *call)
+{
+    struct ad_reply reply = {.status = AD_OK, .empty = true};
+    if (call->command->error.status) {
+        reply.empty = false;
+        ad_reply_set_error(&reply, &call->command->error);
+    }
+    return send_reply(call, &reply);
+}
+
+/* ---- the end of a request ------------------------------------------------------------------ */
+
+/* Hand over what is not answered here. AD_OK: the connection is parked. */
+static enum ad_status submit(struct ad_call *call)
+{
+    return call->route->infer ? ad_infer_submit(call) : submit_command(call);
+}
+
 enum MHD_Result ad_call_finish(struct ad_call *call)
 {
-    if (call->error.status == AD_OK && !call->route->infer) {
+    bool elsewhere =
+        call->route && (call->route->infer || (call->posted && call->route->command));
+    if (call->error.status == AD_OK && !elsewhere) {
         return answer_control(call);
     }
-    if (call->error.status == AD_OK && !call->parked) {
-        if (ad_infer_submit(call) == AD_OK) {
-            return MHD_YES;
-        }
+    if (call->error.status == AD_OK && !call->parked && submit(call) == AD_OK) {
+        return MHD_YES;
     }
     if (call->error.status) {
         return send_error(call, false);
+    }
+    if (call->command) {
+        return answer_command(call);
     }
     struct ad_reply reply = {.status = AD_OK};
     ad_infer_take_reply(call, &reply);

@@ -12,8 +12,10 @@
 #include "http/headers.h"
 #include "http/path.h"
 #include "http/reply.h"
+#include "http/request_id.h"
 #include "http/routes.h"
 #include "http/service.h"
+#include "model/loader.h"
 #include "sched/request.h"
 
 #include <microhttpd.h>
@@ -31,15 +33,23 @@ struct ad_call {
     bool posted; /* the verb is POST, else GET or HEAD */
     struct ad_buffer body;
     uint64_t body_limit;
+    uint64_t body_length;  /* as announced; 0: it was not */
     struct ad_error error; /* why it is refused; the rest of the body is then discarded */
     bool retry;            /* refused for now only */
     uint64_t n_discardable; /* bytes that may still be discarded before we hang up */
 
+    size_t n_received;           /* bytes of the whole body, for the log */
+    bool parked;                 /* it was suspended and counted in service->n_parked */
+    char id[AD_REQUEST_ID_SIZE]; /* the client's X-Request-Id, or ours */
+    const char *verb;            /* static */
+
     /* An infer or gradient request. */
-    uint64_t number;            /* for the log */
     struct ad_request *request; /* ours until pushed, and again after on_done */
-    size_t n_received;          /* bytes of the whole body, for the log */
-    bool parked;                /* it was suspended and counted in service->n_parked */
+    size_t n_budget; /* bytes of the body that the budget counts for its version */
+    bool counted;    /* in its version's statistics */
+
+    /* A load or unload. */
+    struct ad_command *command; /* after on_done; NULL before */
 };
 
 /* NULL when out of memory. */

@@ -9,14 +9,16 @@
 #include <stdbool.h>
 
 void ad_describe_server(struct ad_json *json);
-void ad_describe_models(struct ad_json *json, const struct ad_repository *repository);
+void ad_describe_models(struct ad_json *json, const struct ad_view *view);
 
-/* version is one of model's, and loaded. */
-void ad_describe_metadata(struct ad_json *json, const struct ad_model *model,
+/* view: of version's model alone. */
+void ad_describe_metadata(struct ad_json *json, const struct ad_view *view,
                           const struct ad_version *version);
+
+/* As Triton's ModelConfig. It has no sequence_batching, which would make tools take every request for
+ * one of a sequence. */
 void ad_describe_config(struct ad_json *json, const struct ad_version *version);
 
-void ad_describe_index(struct ad_json *json, const struct ad_repository *repository,
-                       bool ready_only);
+void ad_describe_index(struct ad_json *json, const struct ad_view *view, bool ready_only);
 
 #endif

@@ -23,15 +23,9 @@ enum ad_status ad_target_acquire(const struct ad_service *service,
                                  const struct ad_target *target,
                                  struct ad_version **version, struct ad_error *error)
 {
-    const struct ad_model *model =
-        ad_repository_find(service->repository, target->model, strlen(target->model));
-    if (!model) {
-        return ad_fail(error, AD_NOT_FOUND,
-                       "Request for unknown model: '%s' is not found", target->model);
-    }
-    return ad_model_acquire(model, target->version,
-                            target->version ? strlen(target->version) : 0, version,
-                            error);
+    return ad_repository_acquire(
+        service->repository, target->model, strlen(target->model), target->version,
+        target->version ? strlen(target->version) : 0, version, error);
 }
 
 enum ad_status ad_handle_server(const struct ad_service *service,
@@ -79,8 +73,14 @@ enum ad_status ad_handle_models(const struct ad_service *service,
                                 struct ad_error *error)
 {
     (void)ask;
+    struct ad_view view;
+    enum ad_status status = ad_repository_view(service->repository, NULL, &view, error);
+    if (status) {
+        return status;
+    }
     struct ad_json json = ad_json_to(&reply->body);
-    ad_describe_models(&json, service->repository);
+    ad_describe_models(&json, &view);
+    ad_view_reset(&view);
     return finish(reply, &json, error);
 }
 
@@ -92,10 +92,15 @@ enum ad_status ad_handle_model(const struct ad_service *service, const struct ad
     if (status) {
         return status;
     }
-    const struct ad_model *model = ad_repository_find(
-        service->repository, ask->target->model, strlen(ask->target->model));
+    struct ad_view view;
+    status = ad_repository_view(service->repository, ask->target->model, &view, error);
+    if (status) {
+        ad_version_release(version);
+        return status;
+    }
     struct ad_json json = ad_json_to(&reply->body);
-    ad_describe_metadata(&json, model, version);
+    ad_describe_metadata(&json, &view, version);
+    ad_view_reset(&view);
     ad_version_release(version);
     return finish(reply, &json, error);
 }
@@ -151,7 +156,13 @@ enum ad_status ad_handle_index(const struct ad_service *service, const struct ad
     if (status) {
         return status;
     }
+    struct ad_view view;
+    status = ad_repository_view(service->repository, NULL, &view, error);
+    if (status) {
+        return status;
+    }
     struct ad_json json = ad_json_to(&reply->body);
-    ad_describe_index(&json, service->repository, ready_only);
+    ad_describe_index(&json, &view, ready_only);
+    ad_view_reset(&view);
     return finish(reply, &json, error);
 }

@@ -4,20 +4,27 @@
  * on_done, the call belongs to the worker's side: nothing here may touch it then. */
 #include "http/infer.h"
 #include "base/clock.h"
+#include "codec/peek.h"
 #include "http/handlers.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define NS_PER_US 1000
 
 enum ad_status ad_infer_begin(struct ad_call *call)
 {
     struct ad_service *service = call->service;
     struct ad_version *version = NULL;
-    call->number = atomic_fetch_add(&service->n_numbers, 1) + 1;
     if (atomic_load(&service->stopping)) {
         call->retry = true;
-        return ad_fail(&call->error, AD_UNAVAILABLE,
-                       "the server is stopping and takes no new inference requests");
+        return ad_fail_code(&call->error, AD_UNAVAILABLE, "stopping",
+                            "the server is stopping and takes no new inference requests");
     }
-    if (ad_headers_check_infer(&call->headers, &call->error) ||
-        ad_target_acquire(service, &call->target, &version, &call->error)) {
+    if (ad_target_acquire(service, &call->target, &version, &call->error) != AD_OK) {
         return call->error.status;
     }
     call->request = ad_request_create();
@@ -25,9 +32,43 @@ enum ad_status ad_infer_begin(struct ad_call *call)
         ad_version_release(version);
         return ad_fail(&call->error, AD_INTERNAL, "out of memory");
     }
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     call->request->version = version;
     call->request->mode.gradient = call->route->gradient;
-    return AD_OK;
+    call->request->sequence_header = call->headers.sequence_id;
+    call->request->fd = info ? info->connect_fd : -1;
+    call->request->times.begun_ns = ad_clock_now_ns();
+    return ad_headers_check_infer(&call->headers, &call->error);
+}
+
+static void give_budget(struct ad_call *call)
+{
+    ad_budget_give(&call->service->budget, &call->request->version->n_body_bytes,
+                   call->n_budget);
+    call->n_budget = 0;
+}
+
+enum ad_status ad_infer_hold_body(struct ad_call *call, size_t n)
+{
+    struct ad_service *service = call->service;
+    if (ad_budget_take(&service->budget, &call->request->version->n_body_bytes, n)) {
+        call->n_budget += n;
+        return AD_OK;
+    }
+    size_t size = call->n_budget + n;
+    give_budget(call); /* the rest of the body is thrown away, and so is what is here */
+    if (size > service->budget.limit / 2) {
+        return ad_fail(&call->error, AD_TOO_LARGE,
+                       "request body of at least %zu bytes is more than half of what all "
+                       "bodies together may take (--queue-memory, %zu bytes)",
+                       size, service->budget.limit);
+    }
+    call->retry = true;
+    return ad_fail_code(&call->error, AD_UNAVAILABLE, "memory",
+                        "request bodies that wait take the memory that they may "
+                        "(--queue-memory, %zu bytes); try again",
+                        service->budget.limit);
 }
 
 /* On a worker, or on main at a stop. The call may be gone as soon as the connection is
@@ -58,7 +99,7 @@ static enum ad_status fill_request(struct ad_call *call)
     request->log = call->service->log;
     request->on_done = on_done;
     request->context = call;
-    request->received_ns = ad_clock_now_ns();
+    ad_peek_parameters(request);
     return AD_OK;
 }
 
@@ -97,45 +138,171 @@ void ad_infer_take_reply(struct ad_call *call, struct ad_reply *reply)
     ad_buffer_init(&request->reply);
 }
 
-static enum ad_log_level level_of(enum ad_status status)
+/* ---- what is told about it ----------------------------------------------------------------- */
+
+/* How serious a reply is to the operator, and what the statistics make of it. */
+static const struct meaning {
+    enum ad_log_level level;
+    enum ad_outcome outcome;
+} meanings[] = {
+#define MEANING(status, level, outcome) [status] = {level, outcome}
+    MEANING(AD_OK, AD_LOG_DEBUG, AD_OUTCOME_SUCCESS),
+    MEANING(AD_INVALID, AD_LOG_INFO, AD_OUTCOME_OTHER),
+    MEANING(AD_NOT_FOUND, AD_LOG_INFO, AD_OUTCOME_OTHER),
+    MEANING(AD_METHOD, AD_LOG_INFO, AD_OUTCOME_OTHER),
+    MEANING(AD_CONFLICT, AD_LOG_INFO, AD_OUTCOME_OTHER),
+    MEANING(AD_TOO_LARGE, AD_LOG_INFO, AD_OUTCOME_OTHER),
+    MEANING(AD_MEDIA, AD_LOG_INFO, AD_OUTCOME_OTHER),
+    MEANING(AD_NONFINITE, AD_LOG_INFO, AD_OUTCOME_OTHER),
+    MEANING(AD_UNSUPPORTED, AD_LOG_INFO, AD_OUTCOME_OTHER),
+    MEANING(AD_CANCELED, AD_LOG_DEBUG, AD_OUTCOME_CANCELED),
+    MEANING(AD_UNAVAILABLE, AD_LOG_WARNING, AD_OUTCOME_REJECTED),
+    MEANING(AD_INTERNAL, AD_LOG_ERROR, AD_OUTCOME_BACKEND),
+#undef MEANING
+};
+
+static void count(struct ad_call *call, enum ad_status status)
 {
-    if (status == AD_OK) {
-        return AD_LOG_DEBUG;
+    const struct ad_request *request = call->request;
+    if (!request || call->counted) {
+        return;
     }
-    if (status == AD_INTERNAL) {
-        return AD_LOG_ERROR;
-    }
-    return status == AD_UNAVAILABLE ? AD_LOG_WARNING : AD_LOG_INFO;
+    call->counted = true;
+    ad_stats_add_request(request->version->stats, meanings[status].outcome,
+                         request->n_items > 0 ? request->n_items : 1, &request->times);
 }
 
-static int64_t microseconds(int64_t from_ns, int64_t to_ns)
+/* Why a request was not taken, or not done: by the code of its error. */
+static void count_rejection(struct ad_call *call)
 {
-    return from_ns > 0 && to_ns > from_ns ? (to_ns - from_ns) / 1000 : 0;
+    static const struct {
+        const char *code;
+        enum ad_rejection reason;
+    } reasons[] = {
+        {"queue_full", AD_REJECTED_QUEUE_FULL},  {"timeout", AD_REJECTED_TIMEOUT},
+        {"memory", AD_REJECTED_MEMORY},          {"stopping", AD_REJECTED_STOPPING},
+        {"canceled", AD_REJECTED_CANCELED},      {"sequence_lost", AD_REJECTED_SEQUENCE},
+        {"sequence_busy", AD_REJECTED_SEQUENCE}, {"sequence_limit", AD_REJECTED_SEQUENCE},
+        {"not_loaded", AD_REJECTED_NOT_LOADED}};
+    const struct ad_error *error =
+        call->error.status || !call->request ? &call->error : &call->request->error;
+    const char *code = error->code                                         ? error->code
+                       : error->status == AD_UNAVAILABLE && !call->request ? "not_loaded"
+                                                                           : "";
+    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
+        if (strcmp(code, reasons[i].code) == 0) {
+            ad_counts_reject(&call->service->operators.counts, reasons[i].reason);
+        }
+    }
 }
 
-void ad_infer_log(const struct ad_call *call, const struct ad_reply *reply)
+/* The client's address as text; "" where it has none. */
+static const char *client_of(const struct ad_call *call, char text[INET6_ADDRSTRLEN])
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *address = info ? info->client_addr : NULL;
+    const void *bytes = NULL;
+    if (address && address->sa_family == AF_INET) {
+        bytes = &((const struct sockaddr_in *)(const void *)address)->sin_addr;
+    } else if (address && address->sa_family == AF_INET6) {
+        bytes = &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+    }
+    text[0] = '\0';
+    return bytes && inet_ntop(address->sa_family, bytes, text, INET6_ADDRSTRLEN) ? text
+                                                                                 : "";
+}
+
+static void write_line(const struct ad_call *call, const struct ad_reply *reply)
 {
     static const struct ad_request none; /* a call that was refused has no times */
     const struct ad_request *request = call->request ? call->request : &none;
+    const struct ad_times *times = &request->times;
     const char *version =
         request->version ? request->version->text : call->target.version;
     const char *message =
         call->error.status ? call->error.message : request->error.message;
+    char client[INET6_ADDRSTRLEN];
+    enum ad_log_level level = meanings[reply->status].level;
+    if (!ad_log_enables(call->service->log, level)) {
+        return;
+    }
     const struct ad_log_field fields[] = {
-        ad_log_number("number", (int64_t)call->number),
+        ad_log_text("request", call->id),
+        ad_log_text("client", client_of(call, client)),
         ad_log_text("model", call->target.model),
         ad_log_text("version", version),
         ad_log_number("status", ad_reply_code(reply->status)),
         ad_log_number("bytes_in", (int64_t)call->n_received),
         ad_log_number("bytes_out", (int64_t)reply->body.size),
-        ad_log_number("queue_us",
-                      microseconds(request->received_ns, request->started_ns)),
+        ad_log_number("queue_us", ad_times_queue(times) / NS_PER_US),
+        ad_log_number("decode_us",
+                      ad_times_between(times->decoding_ns, times->decoded_ns) /
+                          NS_PER_US),
         ad_log_number("compute_us",
-                      microseconds(request->started_ns, request->finished_ns)),
+                      ad_times_between(times->computing_ns, times->computed_ns) /
+                          NS_PER_US),
+        ad_log_number("encode_us",
+                      ad_times_between(times->computed_ns, times->encoded_ns) /
+                          NS_PER_US),
+        ad_log_number("batch", (int64_t)request->n_batch),
         ad_log_text("error", message),
     };
     size_t n_fields = sizeof fields / sizeof fields[0];
-    ad_log_write(call->service->log, level_of(reply->status),
-                 call->route->gradient ? "gradient" : "infer", fields,
-                 reply->status == AD_OK ? n_fields - 1 : n_fields);
+    ad_log_write(call->service->log, level, call->route->gradient ? "gradient" : "infer",
+                 fields, reply->status == AD_OK ? n_fields - 1 : n_fields);
+}
+
+/* Write its stages down, if it is one of those that are traced. */
+static void trace(const struct ad_call *call, const struct ad_reply *reply)
+{
+    const struct ad_request *request = call->request;
+    struct ad_tracer *tracer = call->service->operators.tracer;
+    struct ad_trace caller;
+    if (!request || !tracer) {
+        return;
+    }
+    const struct ad_trace *parent =
+        ad_trace_parse(call->headers.traceparent, &caller) ? &caller : NULL;
+    if (!ad_tracer_wants(tracer, parent)) {
+        return;
+    }
+    char route[AD_ROUTE_TEXT_SIZE];
+    snprintf(route, sizeof route, "/%s", call->route->pattern);
+    const struct ad_span_record record = {.parent = parent,
+                                          .method = call->verb,
+                                          .route = route,
+                                          .model = request->version->model,
+                                          .version = request->version->text,
+                                          .request_id = call->id,
+                                          .status = ad_reply_code(reply->status),
+                                          .batch_size = request->n_batch,
+                                          .times = &request->times};
+    ad_tracer_write(tracer, &record);
+}
+
+void ad_infer_conclude(struct ad_call *call, struct ad_reply *reply)
+{
+    if (call->request) {
+        call->request->times.replied_ns = ad_clock_now_ns();
+    }
+    if (call->request && call->headers.server_timing) {
+        ad_timing_write(&call->request->times, reply->timing);
+    }
+    count(call, reply->status);
+    count_rejection(call);
+    trace(call, reply);
+    write_line(call, reply);
+}
+
+void ad_infer_end(struct ad_call *call)
+{
+    struct ad_request *request = call->request;
+    if (!request) {
+        return;
+    }
+    count(call, AD_CANCELED);
+    give_budget(call);
+    ad_request_free(request);
+    call->request = NULL;
 }

@@ -112,6 +112,21 @@ void ad_json_bool_member(struct ad_json *json, const char *name, bool value)
     ad_json_bool(json, value);
 }
 
+void ad_json_integer_member(struct ad_json *json, const char *name, int64_t number)
+{
+    ad_json_key(json, name);
+    ad_json_integer(json, number);
+}
+
+void ad_json_members(struct ad_json *json, const char *object)
+{
+    const size_t n = strlen(object);
+    if (n > 2) {
+        start_value(json);
+        put(json, object + 1, n - 2);
+    }
+}
+
 bool ad_json_ok(const struct ad_json *json)
 {
     return !json->failed;

@@ -34,8 +34,12 @@ void ad_json_integer(struct ad_json *json, int64_t number);
 void ad_json_bool(struct ad_json *json, bool value);
 
 /* A key and its value. */
+void ad_json_integer_member(struct ad_json *json, const char *name, int64_t number);
 void ad_json_string_member(struct ad_json *json, const char *name, const char *text);
 void ad_json_bool_member(struct ad_json *json, const char *name, bool value);
+
+/* The members of an object that is JSON already, "{...}" without spaces around it. */
+void ad_json_members(struct ad_json *json, const char *object);
 
 bool ad_json_ok(const struct ad_json *json);
 

@@ -66,7 +66,11 @@ void ad_reply_reset(struct ad_reply *reply)
  * reply's. */
 static struct MHD_Response *create_response(struct ad_reply *reply)
 {
+    static char nothing[] = "";
     static char no_memory[] = "{\"error\":\"out of memory\"}";
+    if (reply->empty && !reply->body.data) {
+        return MHD_create_response_from_buffer(0, nothing, MHD_RESPMEM_PERSISTENT);
+    }
     if (!reply->body.data) {
         reply->status = reply->status ? reply->status : AD_INTERNAL;
         return MHD_create_response_from_buffer(sizeof no_memory - 1, no_memory,
@@ -94,9 +98,12 @@ static bool add_headers(struct MHD_Response *response, const struct ad_reply *re
     const char *type = reply->content_type ? reply->content_type
                        : binary            ? "application/octet-stream"
                                            : "application/json";
-    return add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type) &&
+    return (reply->empty || add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type)) &&
            (!binary || add_header(response, "Inference-Header-Content-Length", n_json)) &&
            (!reply->allow || add_header(response, MHD_HTTP_HEADER_ALLOW, reply->allow)) &&
+           (!reply->request_id ||
+            add_header(response, "X-Request-Id", reply->request_id)) &&
+           (!reply->timing[0] || add_header(response, "Server-Timing", reply->timing)) &&
            (!reply->retry || add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1")) &&
            (!reply->close || add_header(response, MHD_HTTP_HEADER_CONNECTION, "close"));
 }

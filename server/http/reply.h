@@ -5,6 +5,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "http/timing.h"
 
 #include <microhttpd.h>
 #include <stdbool.h>
@@ -17,7 +18,10 @@ struct ad_reply {
     size_t n_json;         /* leading bytes of body that are JSON; the rest is binary */
     const char *allow;     /* for AD_METHOD: the verbs that the path takes; static */
     const char *content_type; /* static; NULL: JSON, or what a binary part makes of it */
-    bool retry;               /* waiting a second may help */
+    const char *request_id;   /* X-Request-Id; NULL: none */
+    char timing[AD_TIMING_SIZE]; /* Server-Timing; "": none */
+    bool empty;                  /* no body at all */
+    bool retry;                  /* waiting a second may help */
     bool close; /* the connection cannot or should not be used any further */
 };
 

@@ -1,6 +1,7 @@
 /* routes.c - which paths there are. The table is constant; any thread. */
 #include "http/routes.h"
 #include "http/handlers.h"
+#include "http/operator_handlers.h"
 
 #include <string.h>
 
@@ -8,18 +9,25 @@ static const struct ad_route routes[] = {
     {"v2", .get = ad_handle_server},
     {"v2/health/live", .get = ad_handle_live},
     {"v2/health/ready", .get = ad_handle_ready},
+    {"v2/logging", .get = ad_handle_logging, .post = ad_handle_logging},
     {"v2/models", .get = ad_handle_models},
+    {"v2/models/stats", .get = ad_handle_stats},
     {"v2/models/{model}", .get = ad_handle_model},
     {"v2/models/{model}/ready", .get = ad_handle_model_ready},
     {"v2/models/{model}/config", .get = ad_handle_model_config},
+    {"v2/models/{model}/stats", .get = ad_handle_stats},
     {"v2/models/{model}/infer", .infer = true},
     {"v2/models/{model}/gradient", .infer = true, .gradient = true},
     {"v2/models/{model}/versions/{version}", .get = ad_handle_model},
     {"v2/models/{model}/versions/{version}/ready", .get = ad_handle_model_ready},
     {"v2/models/{model}/versions/{version}/config", .get = ad_handle_model_config},
+    {"v2/models/{model}/versions/{version}/stats", .get = ad_handle_stats},
     {"v2/models/{model}/versions/{version}/infer", .infer = true},
     {"v2/models/{model}/versions/{version}/gradient", .infer = true, .gradient = true},
     {"v2/repository/index", .post = ad_handle_index},
+    {"v2/repository/models/{model}/load", .command = true, .kind = AD_COMMAND_LOAD},
+    {"v2/repository/models/{model}/unload", .command = true, .kind = AD_COMMAND_UNLOAD},
+    {"metrics", .get = ad_handle_metrics},
 };
 
 static bool segment_is(const char *pattern, size_t n, const char *text)
@@ -66,7 +74,7 @@ enum ad_status ad_route_check_verb(const struct ad_route *route, const char *ver
 {
     bool get = strcmp(verb, "GET") == 0 || strcmp(verb, "HEAD") == 0;
     bool post = strcmp(verb, "POST") == 0;
-    if ((get && route->get) || (post && (route->post || route->infer))) {
+    if ((get && route->get) || (post && ad_route_posts(route))) {
         return AD_OK;
     }
     return ad_fail(error, AD_METHOD, "Method Not Allowed: this path takes %s, not %.32s",
@@ -75,6 +83,5 @@ enum ad_status ad_route_check_verb(const struct ad_route *route, const char *ver
 
 const char *ad_route_allow(const struct ad_route *route)
 {
-    bool posts = route->post || route->infer;
-    return !route->get ? "POST" : posts ? "GET, HEAD, POST" : "GET, HEAD";
+    return !route->get ? "POST" : ad_route_posts(route) ? "GET, HEAD, POST" : "GET, HEAD";
 }

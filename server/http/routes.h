@@ -8,6 +8,7 @@
 #include "http/path.h"
 #include "http/reply.h"
 #include "http/service.h"
+#include "model/loader.h"
 
 #include <stdbool.h>
 
@@ -30,14 +31,24 @@ typedef enum ad_status ad_handler(const struct ad_service *service,
                                   const struct ad_ask *ask, struct ad_reply *reply,
                                   struct ad_error *error);
 
+#define AD_ROUTE_TEXT_SIZE 64 /* for any pattern with a slash before it */
+
 /* HEAD is GET without the body. Static. */
 struct ad_route {
     const char *pattern; /* segments joined by '/'; {model} and {version} are variable */
     ad_handler *get;     /* NULL: not GET */
-    ad_handler *post;    /* NULL: not POST, unless infer */
+    ad_handler *post;    /* NULL: not POST, unless infer or command */
     bool infer;          /* POST goes to a worker */
     bool gradient;       /* infer is true, and gradients are wanted */
+    bool command;        /* POST goes to the loader */
+    enum ad_command_kind kind;
 };
+
+/* Does POST on it have an answer? */
+static inline bool ad_route_posts(const struct ad_route *route)
+{
+    return route->post || route->infer || route->command;
+}
 
 /* The route of a path, or NULL; *target receives what its variable segments hold. */
 const struct ad_route *ad_route_find(const struct ad_path *path,

@@ -115,6 +115,19 @@ static void log_listening(const struct ad_server *server)
                  sizeof fields / sizeof fields[0]);
 }
 
+static void read_gauges(void *scheduler, struct ad_gauges *gauges)
+{
+    struct ad_service *service = scheduler;
+    struct ad_sequences_count sequences = ad_sequences_count(service->sequences);
+    *gauges = (struct ad_gauges){
+        .n_in_flight = atomic_load_explicit(&service->n_parked, memory_order_relaxed),
+        .queue_length = ad_queue_length(service->queue),
+        .queue_capacity = service->options->queue_size,
+        .queue_bytes = atomic_load_explicit(&service->budget.total, memory_order_relaxed),
+        .n_sequences = sequences.n,
+        .sequence_bytes = sequences.n_bytes};
+}
+
 enum ad_status ad_server_start(const struct ad_server_config *config,
                                struct ad_server **server, struct ad_error *error)
 {
@@ -127,7 +140,15 @@ enum ad_status ad_server_start(const struct ad_server_config *config,
     created->service.options = config->options;
     created->service.log = config->log;
     created->service.repository = config->repository;
+    created->service.loader = config->loader;
     created->service.queue = config->queue;
+    created->service.sequences = config->sequences;
+    created->service.operators.log_control = config->log_control;
+    created->service.operators.tracer = config->tracer;
+    created->service.operators.read_gauges = read_gauges;
+    created->service.operators.scheduler = &created->service;
+    ad_request_ids_init(&created->service.operators.ids);
+    created->service.budget.limit = (size_t)config->options->queue_memory;
     enum ad_status status =
         ad_listen_open(config->options->http_address,
                        (uint16_t)config->options->http_port, &fd, &created->port, error);

@@ -4,7 +4,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/log_control.h"
 #include "base/options.h"
+#include "base/trace.h"
 #include "model/repository.h"
 #include "sched/queue.h"
 
@@ -16,8 +18,12 @@ struct ad_server;
 struct ad_server_config {
     const struct ad_options *options;
     const struct ad_log *log;
-    const struct ad_repository *repository;
+    struct ad_log_control *log_control;
+    struct ad_repository *repository;
+    struct ad_loader *loader;
     struct ad_queue *queue;
+    struct ad_sequences *sequences;
+    struct ad_tracer *tracer; /* NULL: nothing is traced */
 };
 
 /* Listen and serve from threads of its own. AD_UNAVAILABLE: the address cannot be

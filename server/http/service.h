@@ -6,20 +6,27 @@
 
 #include "base/log.h"
 #include "base/options.h"
+#include "http/operators.h"
+#include "model/loader.h"
 #include "model/repository.h"
+#include "sched/budget.h"
 #include "sched/queue.h"
+#include "sched/sequences.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
 
 struct ad_service {
-    const struct ad_options *options; /* immutable, as are the next three pointers */
+    const struct ad_options *options; /* immutable, as are all pointers */
     const struct ad_log *log;
-    const struct ad_repository *repository;
+    struct ad_repository *repository;
+    struct ad_loader *loader;
     struct ad_queue *queue;
-    atomic_bool stopping;           /* set once, by quiesce */
-    atomic_uint_fast64_t n_numbers; /* infer requests numbered so far, for the log */
-    atomic_size_t n_parked; /* infer requests pushed whose reply has not all been sent */
+    struct ad_sequences *sequences;
+    struct ad_operators operators;
+    struct ad_budget budget; /* of request bodies */
+    atomic_bool stopping;    /* set once, by quiesce */
+    atomic_size_t n_parked;  /* requests suspended whose reply has not all been sent */
 };
 
 #endif

@@ -1,16 +1,18 @@
 /* load.c - read one model's config, find its versions and make their layers.
  *
- * Which versions there are: the folders named by a decimal number. A layer without parameters, that
- * is one that the library makes without weights, reads no weights file; its versions are its
- * folders like any other's, or version 1 when it has none. What is wrong with a model stays with
- * that model: only a lack of memory for our own records ends the loading. A weights file too large
- * for memory is that version's fault. Runs on the thread that loads. */
+ * Which versions there are: the folders named by a decimal number, or what the files at hand name. A
+ * layer without parameters, that is one that the library makes without weights, reads no weights
+ * file; its versions are its folders like any other's, or version 1 when it has none. What is wrong
+ * with a model stays with that model: only a lack of memory for our own records ends the loading. A
+ * weights file too large for memory is that version's fault. Runs on the thread that loads. */
 #include "model/load.h"
 
 #include "base/clock.h"
 #include "model/config_file.h"
 #include "model/manifest.h"
 #include "model/scan.h"
+#include "model/version.h"
+#include "model/warmup.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,11 +21,17 @@
 
 /* What the functions below share while one model is loaded. */
 struct loading {
-    const char *folder; /* <root>/<model> */
-    const struct ad_log *log;
+    const struct ad_source *source;
+    char *folder; /* <root>/<model> */
     struct ad_manifest manifest;
     bool needs_weights;
-    struct ad_model *model;
+    struct ad_made *made;
+};
+
+/* Versions as they are found and picked; owned. */
+struct numbers {
+    uint64_t *items; /* ascending */
+    size_t n;
 };
 
 static enum ad_status out_of_memory(struct ad_error *error, const char *name)
@@ -44,38 +52,6 @@ static enum ad_status join(const char *folder, const char *name, char **path,
 
 /* ---- one version ----------------------------------------------------------------------------- */
 
-/* The number that a folder's name spells, or 0: 1 to 2^63-1 in decimal, without leading zeros. */
-static uint64_t version_number(const char *name)
-{
-    uint64_t number = 0;
-    for (const char *c = name; *c != '\0'; c++) {
-        if (*c < '0' || *c > '9' || (number == 0 && *c == '0') ||
-            __builtin_mul_overflow(number, 10, &number) ||
-            __builtin_add_overflow(number, (uint64_t)(*c - '0'), &number)) {
-            return 0;
-        }
-    }
-    return number <= INT64_MAX ? number : 0;
-}
-
-/* A version without a layer and without a reason, with the repository's reference. */
-static struct ad_version *version_create(const char *model, uint64_t number)
-{
-    struct ad_version *version = calloc(1, sizeof *version);
-    if (!version) {
-        return NULL;
-    }
-    version->model = strdup(model);
-    if (!version->model) {
-        free(version);
-        return NULL;
-    }
-    version->number = number;
-    snprintf(version->text, sizeof version->text, "%" PRIu64, number);
-    atomic_init(&version->references, 1);
-    return version;
-}
-
 /* What the library said, after the file it said it about; input errors name the path themselves. */
 static enum ad_status refuse(const char *path, const struct attn_error *why,
                              struct ad_error *error)
@@ -85,59 +61,92 @@ static enum ad_status refuse(const char *path, const struct attn_error *why,
                : ad_fail(error, AD_INVALID, "%s: %s", path, why->message);
 }
 
-/* Make the layer from the tensors that the config picks out of the file at path. */
-static enum ad_status create_layer(const struct ad_manifest *manifest, const char *path,
-                                   attn_layer **layer, struct ad_error *error)
+/* Make the layer from the tensors that the config picks out of the weights, which end here. */
+static enum attn_status create_layer(const struct ad_manifest *manifest,
+                                     attn_weights *weights, attn_layer **layer,
+                                     struct attn_error *why)
 {
-    struct attn_error why = {0};
-    attn_weights *weights = NULL;
-    enum attn_status status = attn_weights_read(path, &weights, &why);
-    if (!status) {
-        status = attn_weights_set_prefix(weights, manifest->prefix, &why);
-    }
+    enum attn_status status = attn_weights_set_prefix(weights, manifest->prefix, why);
     for (size_t i = 0; i < manifest->n_names && !status; i++) {
         status = attn_weights_rename(weights, manifest->names[i].parameter,
-                                     manifest->names[i].file_name, &why);
+                                     manifest->names[i].file_name, why);
     }
     if (!status) {
-        status = attn_layer_create(&manifest->spec, weights, layer, &why);
+        status = attn_layer_create(&manifest->spec, weights, layer, why);
     }
     attn_weights_free(weights);
-    return status ? refuse(path, &why, error) : AD_OK;
+    return status;
 }
 
-static enum ad_status load_layer(const struct loading *loading, const char *version_name,
-                                 attn_layer **layer, struct ad_error *error)
+static enum ad_status load_from_disk(const struct loading *loading, const char *version,
+                                     attn_layer **layer, struct ad_error *error)
 {
-    const struct ad_manifest *manifest = &loading->manifest;
-    if (!loading->needs_weights) {
-        struct attn_error why = {0};
-        return attn_layer_create(&manifest->spec, NULL, layer, &why)
-                   ? refuse(loading->folder, &why, error)
-                   : AD_OK;
-    }
     char *folder = NULL;
     char *path = NULL;
-    enum ad_status status = join(loading->folder, version_name, &folder, error);
+    enum ad_status status = join(loading->folder, version, &folder, error);
     if (!status) {
-        status = join(folder, manifest->file, &path, error);
+        status = join(folder, loading->manifest.file, &path, error);
     }
     if (!status) {
-        status = create_layer(manifest, path, layer, error);
+        struct attn_error why = {0};
+        attn_weights *weights = NULL;
+        if (attn_weights_read(path, &weights, &why) ||
+            create_layer(&loading->manifest, weights, layer, &why)) {
+            status = refuse(path, &why, error);
+        }
     }
     free(path);
     free(folder);
     return status;
 }
 
-static void log_loaded(const struct ad_log *log, const struct ad_version *version,
-                       int64_t started_ns)
+/* The same with the file at hand. */
+static enum ad_status load_from_memory(const struct loading *loading, const char *version,
+                                       attn_layer **layer, struct ad_error *error)
+{
+    char *path = NULL;
+    enum ad_status status = join(version, loading->manifest.file, &path, error);
+    if (status) {
+        return status;
+    }
+    const struct ad_override_file *file = NULL;
+    for (size_t i = 0; i < loading->source->n_files && !file; i++) {
+        const struct ad_override_file *given = &loading->source->files[i];
+        file = strcmp(given->path, path) == 0 ? given : NULL;
+    }
+    struct attn_error why = {0};
+    attn_weights *weights = NULL;
+    if (!file) {
+        status = ad_fail(error, AD_NOT_FOUND, "file:%s: not among the files given", path);
+    } else if (attn_weights_parse(file->bytes, file->n_bytes, &weights, &why) ||
+               create_layer(&loading->manifest, weights, layer, &why)) {
+        status = ad_fail(error, AD_INVALID, "file:%s: %s", path, why.message);
+    }
+    free(path);
+    return status;
+}
+
+static enum ad_status load_layer(const struct loading *loading, const char *version,
+                                 attn_layer **layer, struct ad_error *error)
+{
+    if (loading->needs_weights) {
+        return loading->source->n_files > 0
+                   ? load_from_memory(loading, version, layer, error)
+                   : load_from_disk(loading, version, layer, error);
+    }
+    struct attn_error why = {0};
+    return attn_layer_create(&loading->manifest.spec, NULL, layer, &why)
+               ? refuse(loading->folder, &why, error)
+               : AD_OK;
+}
+
+static void log_loaded(const struct ad_log *log, const struct ad_version *version)
 {
     const size_t bytes = attn_layer_bytes(version->layer);
     const struct ad_log_field fields[] = {
         ad_log_text("model", version->model), ad_log_text("version", version->text),
         ad_log_number("bytes", bytes <= INT64_MAX ? (int64_t)bytes : INT64_MAX),
-        ad_log_number("milliseconds", (ad_clock_now_ns() - started_ns) / 1000000)};
+        ad_log_number("milliseconds", version->load_ns / 1000000)};
     ad_log_write(log, AD_LOG_INFO, "model loaded", fields, 4);
 }
 
@@ -151,36 +160,98 @@ static void log_broken(const struct ad_log *log, const char *model, const char *
     ad_log_write(log, AD_LOG_WARNING, "model not loaded", fields, version ? 3 : 2);
 }
 
-/* Append version number to the model, loaded or with its reason. */
-static enum ad_status load_version(struct loading *loading, uint64_t number,
-                                   struct ad_error *error)
+/* Layer, ports and settings of a version. AD_INTERNAL: out of memory for our own; else *why says
+ * what is wrong with the version. */
+static enum ad_status fill_version(const struct loading *loading,
+                                   struct ad_version *version, struct ad_error *why)
 {
-    struct ad_model *model = loading->model;
-    struct ad_version *version = version_create(model->name, number);
-    if (!version) {
-        return out_of_memory(error, model->name);
-    }
-    model->versions[model->n_versions++] = version;
-
     const int64_t started_ns = ad_clock_now_ns();
-    struct ad_error why = {0};
-    switch (load_layer(loading, version->text, &version->layer, &why)) {
-    case AD_OK:
-        version->n_inputs = attn_layer_inputs(version->layer, NULL, version->inputs);
-        version->n_outputs = attn_layer_outputs(version->layer, NULL, version->outputs);
-        log_loaded(loading->log, version, started_ns);
-        return AD_OK;
-    case AD_INTERNAL:
-        return ad_fail(error, AD_INTERNAL, "%s", why.message);
-    default:
-        version->layer = NULL;
-        version->reason = strdup(why.message);
-        log_broken(loading->log, model->name, version->text, why.message);
-        return version->reason ? AD_OK : out_of_memory(error, model->name);
+    enum ad_status status = load_layer(loading, version->text, &version->layer, why);
+    if (status) {
+        return status;
+    }
+    version->n_inputs = attn_layer_inputs(version->layer, NULL, version->inputs);
+    version->n_outputs = attn_layer_outputs(version->layer, NULL, version->outputs);
+    version->settings = loading->manifest.settings;
+    version->config =
+        ad_manifest_show(&loading->manifest, version->inputs, version->n_inputs);
+    if (!version->config) {
+        return out_of_memory(why, version->model);
+    }
+    if (ad_warmup_run(&loading->manifest, version->layer, why)) {
+        return AD_INVALID; /* also out of memory: for what the config asks, not for our own */
+    }
+    version->load_ns = ad_clock_now_ns() - started_ns;
+    return AD_OK;
+}
+
+/* The version is not there, or broken. */
+static enum ad_status set_reason(const struct loading *loading, struct ad_slot *slot,
+                                 const char *reason, struct ad_error *error)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, slot->number);
+    log_broken(loading->source->log, loading->source->name, text, reason);
+    slot->reason = strdup(reason);
+    return slot->reason ? AD_OK : out_of_memory(error, loading->source->name);
+}
+
+/* What the slot's version is made of: see reuse. */
+static void stamp_slot(const struct loading *loading, struct ad_slot *slot)
+{
+    const struct ad_stamps *stamps = &loading->made->stamps;
+    const struct ad_version_stamp *found = ad_stamps_find(stamps, slot->number);
+    slot->config = stamps->config;
+    if (found) {
+        slot->weights = found->weights;
     }
 }
 
-/* ---- one model ------------------------------------------------------------------------------- */
+/* Take over what serves already, if it was made of the same files. */
+static bool take_over(const struct loading *loading, const struct ad_slot *old,
+                      struct ad_slot *slot)
+{
+    if (!loading->source->reuse || loading->source->config || !old || !old->version ||
+        !ad_stamp_same(&old->config, &slot->config) ||
+        !ad_stamp_same(&old->weights, &slot->weights)) {
+        return false;
+    }
+    ad_version_hold(old->version);
+    slot->version = old->version;
+    return true;
+}
+
+/* Append version number to what is made, loaded or with its reason. */
+static enum ad_status load_version(const struct loading *loading, uint64_t number,
+                                   struct ad_error *error)
+{
+    const struct ad_source *source = loading->source;
+    struct ad_slots *slots = &loading->made->slots;
+    const struct ad_slot *old = ad_slots_find(source->old, number);
+    struct ad_slot *slot = &slots->items[slots->n++];
+    slot->number = number;
+    stamp_slot(loading, slot);
+    if (take_over(loading, old, slot)) {
+        return AD_OK;
+    }
+    struct ad_version *version = ad_version_create(
+        source->name, number, old && old->version ? old->version->stats : NULL);
+    if (!version) {
+        return out_of_memory(error, source->name);
+    }
+    struct ad_error why = {0};
+    enum ad_status status = fill_version(loading, version, &why);
+    if (!status) {
+        log_loaded(source->log, version);
+        slot->version = version;
+        return AD_OK;
+    }
+    ad_version_release(version);
+    return status == AD_INTERNAL ? ad_fail(error, AD_INTERNAL, "%s", why.message)
+                                 : set_reason(loading, slot, why.message, error);
+}
+
+/* ---- which versions -------------------------------------------------------------------------- */
 
 static int compare_numbers(const void *a, const void *b)
 {
@@ -189,37 +260,127 @@ static int compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The versions to load, ascending, to be freed. AD_INVALID: there are none. */
-static enum ad_status find_versions(const struct loading *loading, uint64_t **numbers,
-                                    size_t *n_numbers, struct ad_error *error)
+/* The number before the '/' of "1/model.safetensors", or 0. */
+static uint64_t version_of(const struct ad_override_file *file)
 {
-    struct ad_names names;
-    enum ad_status status = ad_scan_folders(loading->folder, loading->log, &names, error);
-    if (status) {
-        return status;
+    char text[24] = "";
+    const size_t n = strcspn(file->path, "/");
+    if (file->path[n] == '/' && n < sizeof text) {
+        memcpy(text, file->path, n);
+    }
+    return ad_scan_version(text);
+}
+
+/* The versions that the files at hand name, ascending. */
+static enum ad_status find_given(const struct loading *loading, struct numbers *found,
+                                 struct ad_error *error)
+{
+    const struct ad_source *source = loading->source;
+    found->items = calloc(source->n_files + 1, sizeof *found->items);
+    if (!found->items) {
+        return out_of_memory(error, source->name);
     }
     size_t n = 0;
-    *numbers = calloc(names.n + 1, sizeof **numbers);
-    for (size_t i = 0; *numbers && i < names.n; i++) {
-        (*numbers)[n] = version_number(names.items[i]);
-        n += (*numbers)[n] != 0;
+    for (size_t i = 0; i < source->n_files; i++) {
+        found->items[n] = version_of(&source->files[i]);
+        n += found->items[n] != 0;
     }
-    ad_names_reset(&names);
-    if (!*numbers) {
-        return out_of_memory(error, loading->model->name);
+    qsort(found->items, n, sizeof *found->items, compare_numbers);
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || found->items[i] != found->items[i - 1]) {
+            found->items[found->n++] = found->items[i];
+        }
     }
-    if (n == 0 && loading->needs_weights) {
+    return AD_OK;
+}
+
+/* The versions in the model's folder, ascending; their stamps are taken too. */
+static enum ad_status find_folders(const struct loading *loading, struct numbers *found,
+                                   struct ad_error *error)
+{
+    const struct ad_source *source = loading->source;
+    struct ad_stamps *stamps = &loading->made->stamps;
+    struct ad_error why = {0};
+    enum ad_status status =
+        ad_stamps_take_versions(stamps, loading->folder, loading->manifest.file,
+                                loading->needs_weights, source->log, &why);
+    /* with a config given, a layer without parameters needs no folder */
+    const bool needless =
+        status == AD_NOT_FOUND && source->config && !loading->needs_weights;
+    if (status && !needless) {
+        return ad_fail(error, status, "%s", why.message);
+    }
+    found->items = calloc(stamps->n_versions + 1, sizeof *found->items);
+    if (!found->items) {
+        return out_of_memory(error, source->name);
+    }
+    for (size_t i = 0; i < stamps->n_versions; i++) {
+        found->items[found->n++] = stamps->versions[i].number;
+    }
+    return AD_OK;
+}
+
+/* AD_INVALID: there are none. */
+static enum ad_status find_versions(const struct loading *loading, struct numbers *found,
+                                    struct ad_error *error)
+{
+    enum ad_status status = loading->source->n_files > 0
+                                ? find_given(loading, found, error)
+                                : find_folders(loading, found, error);
+    if (status || found->n > 0) {
+        return status;
+    }
+    if (loading->needs_weights) {
         return ad_fail(error, AD_INVALID,
                        "%s: no version, expected a folder such as 1/ with %s",
                        loading->folder, loading->manifest.file);
     }
-    if (n == 0) {
-        (*numbers)[n++] = 1;
-    }
-    qsort(*numbers, n, sizeof **numbers, compare_numbers);
-    *n_numbers = n;
+    found->items[found->n++] = 1;
     return AD_OK;
 }
+
+/* Load version number if it is there; one that the policy names is missed. */
+static enum ad_status load_named(const struct loading *loading,
+                                 const struct numbers *found, uint64_t number,
+                                 struct ad_error *error)
+{
+    if (bsearch(&number, found->items, found->n, sizeof number, compare_numbers)) {
+        return load_version(loading, number, error);
+    }
+    struct ad_slots *slots = &loading->made->slots;
+    struct ad_slot *slot = &slots->items[slots->n++];
+    slot->number = number;
+    struct ad_error why = {0};
+    ad_fail(&why, AD_NOT_FOUND, "%s/%" PRIu64 ": no such version", loading->folder,
+            number);
+    return set_reason(loading, slot, why.message, error);
+}
+
+static enum ad_status load_versions(const struct loading *loading, struct ad_error *error)
+{
+    const struct ad_version_policy *policy = &loading->manifest.policy;
+    struct numbers found = {NULL, 0};
+    enum ad_status status = find_versions(loading, &found, error);
+    const bool specific = policy->kind == AD_POLICY_SPECIFIC;
+    const uint64_t *wanted = specific ? policy->versions : found.items;
+    size_t n = specific ? policy->n_versions : found.n;
+    if (policy->kind == AD_POLICY_LATEST && policy->n_latest < n) {
+        wanted += n - policy->n_latest;
+        n = (size_t)policy->n_latest;
+    }
+    struct ad_slots *slots = &loading->made->slots;
+    if (!status) {
+        slots->items = calloc(n, sizeof *slots->items);
+        status = slots->items ? AD_OK : out_of_memory(error, loading->source->name);
+    }
+    for (size_t i = 0; i < n && !status; i++) {
+        status = load_named(loading, &found, wanted[i], error);
+    }
+    free(found.items);
+    return status;
+}
+
+/* ---- one model ------------------------------------------------------------------------------- */
 
 /* Find out whether the layer has parameters, by making it without. */
 static enum ad_status check_needs_weights(struct loading *loading, struct ad_error *error)
@@ -230,53 +391,60 @@ static enum ad_status check_needs_weights(struct loading *loading, struct ad_err
         attn_layer_create(&loading->manifest.spec, NULL, &layer, &why);
     attn_layer_free(layer);
     if (status == ATTN_NO_MEMORY) {
-        return out_of_memory(error, loading->model->name);
+        return out_of_memory(error, loading->source->name);
     }
     loading->needs_weights = status != ATTN_OK;
     if (loading->manifest.has_weights && !loading->needs_weights) {
-        const struct ad_log_field fields[] = {ad_log_text("model", loading->model->name)};
-        ad_log_write(loading->log, AD_LOG_WARNING,
+        const struct ad_log_field fields[] = {
+            ad_log_text("model", loading->source->name)};
+        ad_log_write(loading->source->log, AD_LOG_WARNING,
                      "the layer has no parameters, its weights are not read", fields, 1);
     }
     return AD_OK;
 }
 
-static enum ad_status load_versions(struct loading *loading, struct ad_error *error)
+static enum ad_status read_config(struct loading *loading, const char *path,
+                                  struct ad_error *error)
 {
-    struct ad_model *model = loading->model;
-    uint64_t *numbers = NULL;
-    size_t n = 0;
-    enum ad_status status = find_versions(loading, &numbers, &n, error);
+    char *text = NULL;
+    size_t n_bytes = 0;
+    enum ad_status status =
+        ad_config_file_read(path, AD_MANIFEST_MAX_BYTES, &text, &n_bytes, error);
     if (!status) {
-        model->versions = calloc(n, sizeof *model->versions);
-        status = model->versions ? AD_OK : out_of_memory(error, model->name);
+        status = ad_manifest_parse(&loading->manifest, text, n_bytes, path, error);
     }
-    for (size_t i = 0; i < n && !status; i++) {
-        status = load_version(loading, numbers[i], error);
-    }
-    free(numbers);
+    free(text);
     return status;
 }
 
 static enum ad_status load_config(struct loading *loading, struct ad_error *error)
 {
+    const struct ad_source *source = loading->source;
+    struct ad_stamps *stamps = &loading->made->stamps;
     char *path;
     enum ad_status status = join(loading->folder, "config.json", &path, error);
     if (status) {
         return status;
     }
-    char *text = NULL;
-    size_t n_bytes = 0;
-    status = ad_config_file_read(path, AD_MANIFEST_MAX_BYTES, &text, &n_bytes, error);
-    if (!status) {
-        status = ad_manifest_parse(&loading->manifest, text, n_bytes, path, error);
+    stamps->taken = true;
+    if (!source->config) {
+        stamps->config = ad_stamp_of(path);
     }
-    free(text);
+    if (strcmp(source->name, "stats") == 0) {
+        status = ad_fail(error, AD_INVALID,
+                         "%s: a model cannot be called stats, /v2/models/stats is taken",
+                         loading->folder);
+    } else if (source->config) {
+        status = ad_manifest_parse(&loading->manifest, source->config, source->n_config,
+                                   "parameters.config", error);
+    } else {
+        status = read_config(loading, path, error);
+    }
     free(path);
     return status;
 }
 
-static enum ad_status load_folder(struct loading *loading, struct ad_error *error)
+static enum ad_status load_model(struct loading *loading, struct ad_error *error)
 {
     enum ad_status status = load_config(loading, error);
     if (status) {
@@ -290,62 +458,49 @@ static enum ad_status load_folder(struct loading *loading, struct ad_error *erro
     return status;
 }
 
-/* Why nothing of the model can be served, where that is so: its own fault, or that of the version
- * which would be the default one. */
-static enum ad_status set_reason(struct ad_model *model, const char *own,
-                                 struct ad_error *error)
+/* Why nothing of the model can be served, where that is so: that of the version which would be the
+ * default one. */
+static void note_failure(struct ad_made *made)
 {
-    const char *reason = own;
-    for (size_t i = 0; i < model->n_versions; i++) {
-        reason = model->versions[i]->reason;
+    const char *reason = NULL;
+    for (size_t i = 0; i < made->slots.n; i++) {
+        reason = made->slots.items[i].reason;
         if (!reason) {
-            return AD_OK;
+            return;
         }
     }
-    model->reason = strdup(reason);
-    return model->reason ? AD_OK : out_of_memory(error, model->name);
+    if (reason) {
+        ad_fail(&made->why, AD_INVALID, "%s", reason);
+    }
 }
 
-enum ad_status ad_model_load(const char *root, const char *name, const struct ad_log *log,
-                             struct ad_model *model, struct ad_error *error)
+enum ad_status ad_model_make(const struct ad_source *source, struct ad_made *made,
+                             struct ad_error *error)
 {
-    memset(model, 0, sizeof *model);
-    struct ad_error why = {0};
-    char *folder = NULL;
-    enum ad_status status = join(root, name, &folder, &why);
-    model->name = strdup(name);
-    if (!status && !model->name) {
-        status = out_of_memory(&why, name);
-    } else if (!status && strcmp(name, "stats") == 0) {
-        status = ad_fail(&why, AD_INVALID,
-                         "%s: a model cannot be called stats, /v2/models/stats is taken",
-                         folder);
-    } else if (!status) {
-        struct loading loading = {.folder = folder, .log = log, .model = model};
-        status = load_folder(&loading, &why);
-    }
-    if (status && status != AD_INTERNAL) {
-        log_broken(log, name, NULL, why.message);
-        status = AD_OK;
-    }
-    free(folder);
+    memset(made, 0, sizeof *made);
+    struct loading loading = {.source = source, .made = made};
+    struct ad_error *why = &made->why;
+    enum ad_status status = join(source->root, source->name, &loading.folder, why);
     if (!status) {
-        status = set_reason(model, why.message, &why);
+        status = load_model(&loading, why);
+    }
+    free(loading.folder);
+    if (status == AD_INTERNAL) {
+        ad_fail(error, AD_INTERNAL, "%s", why->message);
+        ad_made_reset(made);
+        return AD_INTERNAL;
     }
     if (status) {
-        ad_model_reset(model);
-        return ad_fail(error, status, "%s", why.message);
+        log_broken(source->log, source->name, NULL, why->message);
+    } else {
+        note_failure(made);
     }
     return AD_OK;
 }
 
-void ad_model_reset(struct ad_model *model)
+void ad_made_reset(struct ad_made *made)
 {
-    for (size_t i = 0; i < model->n_versions; i++) {
-        ad_version_release(model->versions[i]);
-    }
-    free(model->versions);
-    free(model->reason);
-    free(model->name);
-    memset(model, 0, sizeof *model);
+    ad_slots_reset(&made->slots);
+    ad_stamps_reset(&made->stamps);
+    memset(made, 0, sizeof *made);
 }

@@ -1,18 +1,42 @@
-/* load.h - one model's folder -> its loaded versions. */
+/* load.h - one model's folder, or what is given in its place -> its loaded versions. */
 #ifndef AD_MODEL_LOAD_H
 #define AD_MODEL_LOAD_H
 
 #include "base/error.h"
 #include "base/log.h"
 #include "model/repository.h"
+#include "model/table.h"
 
-/* Load <root>/<name> into *model, one log line a version. A model or version that is broken has its
- * reason in *model and is no failure. AD_INTERNAL: out of memory; there is nothing to reset then. */
-enum ad_status ad_model_load(const char *root, const char *name, const struct ad_log *log,
-                             struct ad_model *model,
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What to load. All of it is borrowed. */
+struct ad_source {
+    const char *root; /* the model's folder is <root>/<name> */
+    const char *name;
+    const char *config; /* instead of config.json; NULL: that is read */
+    size_t n_config;
+    const struct ad_override_file *files; /* instead of those on disk; n_files 0: none */
+    size_t n_files;
+    const struct ad_slots *old; /* what there was: its statistics are taken over */
+    bool reuse; /* a version whose files are what they were is not made again */
+    const struct ad_log *log;
+};
+
+/* What came of it. Owned by the caller; free it with ad_made_reset. */
+struct ad_made {
+    struct ad_slots slots; /* of the versions to serve, loaded or with their reason */
+    struct ad_stamps stamps;
+    struct ad_error
+        why; /* why no version could be loaded: the model's own fault, or that of its
+                            highest version; AD_OK: one was */
+};
+
+/* Load, one log line a version that was made. A model or version that is broken has its reason in
+ * *made and is no failure. AD_INTERNAL: out of memory; there is nothing to reset then. */
+enum ad_status ad_model_make(const struct ad_source *source, struct ad_made *made,
                              struct ad_error *error) AD_MUST_CHECK;
 
-/* Free what a model holds; versions that are still referred to live on. */
-void ad_model_reset(struct ad_model *model);
+void ad_made_reset(struct ad_made *made);
 
 #endif

@@ -7,6 +7,8 @@
 
 #include "model/manifest_json.h"
 #include "model/manifest_layer.h"
+#include "model/manifest_serving.h"
+#include "model/manifest_warmup.h"
 
 #include <jansson.h>
 #include <limits.h>
@@ -179,8 +181,10 @@ static enum ad_status read_common(const struct ad_place *document, const json_t 
 static enum ad_status read_document(const struct ad_place *document, json_t *root,
                                     struct ad_manifest *manifest, struct ad_error *error)
 {
-    static const char *const known[] = {"layer", "weights", "empty_rows", "weights_dtype",
-                                        NULL};
+    static const char *const known[] = {
+        "layer",          "weights",          "empty_rows",
+        "weights_dtype",  "dynamic_batching", "queue_policy",
+        "version_policy", "warmup",           NULL};
     if (!json_is_object(root)) {
         return ad_place_expected(document, "an object", root, error);
     }
@@ -199,7 +203,13 @@ static enum ad_status read_document(const struct ad_place *document, json_t *roo
     if (!status) {
         status = read_weights(document, root, manifest, error);
     }
-    return status ? status : read_common(document, root, &manifest->spec, error);
+    if (!status) {
+        status = read_common(document, root, &manifest->spec, error);
+    }
+    if (!status) {
+        status = ad_manifest_read_serving(document, root, manifest, error);
+    }
+    return status ? status : ad_manifest_read_warmups(document, root, manifest, error);
 }
 
 /* The JSON tree of text, or NULL with the reason in *error. */
@@ -256,6 +266,8 @@ void ad_manifest_reset(struct ad_manifest *manifest)
         free(manifest->names[i].file_name);
     }
     free(manifest->names);
+    ad_manifest_free_warmups(manifest);
+    free(manifest->policy.versions);
     free(manifest->file);
     free(manifest->prefix);
     memset(manifest, 0, sizeof *manifest);

@@ -4,6 +4,7 @@
  * of an object than that it is one. No state; any thread. */
 #include "model/manifest_json.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -130,6 +131,21 @@ enum ad_status ad_place_string(const struct ad_place *object_place, const json_t
     return AD_OK;
 }
 
+enum ad_status ad_place_integer(const struct ad_place *place, const json_t *value,
+                                uint64_t min, uint64_t max, uint64_t *number,
+                                struct ad_error *error)
+{
+    const json_int_t integer = json_integer_value(value);
+    if (json_is_integer(value) && integer >= 0 && (uint64_t)integer >= min &&
+        (uint64_t)integer <= max) {
+        *number = (uint64_t)integer;
+        return AD_OK;
+    }
+    char expected[64];
+    snprintf(expected, sizeof expected, "an integer %" PRIu64 "..%" PRIu64, min, max);
+    return ad_place_expected(place, expected, value, error);
+}
+
 static bool is_known(const char *key, const char *const *known)
 {
     for (size_t i = 0; known[i]; i++) {
@@ -156,7 +172,9 @@ enum ad_status ad_place_check_keys(const struct ad_place *place, json_t *object,
                                      i > 0 ? ", " : "", known[i]);
         }
         const struct ad_place member = ad_place_member(place, key);
-        return ad_place_fail(&member, error, "unknown key, expected one of %s", list);
+        return known[0] ? ad_place_fail(&member, error, "unknown key, expected one of %s",
+                                        list)
+                        : ad_place_fail(&member, error, "unknown key, expected none");
     }
     return AD_OK;
 }

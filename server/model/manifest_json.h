@@ -1,6 +1,6 @@
 /* manifest_json.h - JSON values with their place in config.json, for messages.
  *
- * Used by manifest.c and manifest_layer.c alone. */
+ * Used by manifest*.c alone. */
 #ifndef AD_MODEL_MANIFEST_JSON_H
 #define AD_MODEL_MANIFEST_JSON_H
 
@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Where a value stands: a chain of keys from the document down, each link on its reader's stack. */
 struct ad_place {
@@ -38,7 +39,12 @@ enum ad_status ad_place_string(const struct ad_place *object_place, const json_t
                                const char *key, const char **text,
                                struct ad_error *error) AD_MUST_CHECK;
 
-/* AD_INVALID when object has a key that is not in the NULL-terminated list. */
+/* *number = value, an integer from min to max (at most INT64_MAX). value may be NULL: refused. */
+enum ad_status ad_place_integer(const struct ad_place *place, const json_t *value,
+                                uint64_t min, uint64_t max, uint64_t *number,
+                                struct ad_error *error) AD_MUST_CHECK;
+
+/* AD_INVALID when object has a key that is not in the NULL-terminated list, which may be empty. */
 enum ad_status ad_place_check_keys(const struct ad_place *place, json_t *object,
                                    const char *const *known,
                                    struct ad_error *error) AD_MUST_CHECK;

@@ -1,205 +1,246 @@
-/* repository.c - all models below one folder, and look-ups in them.
- *
- * Loading is main's, before threads run; everything after that only reads, but for the versions'
- * counts, which are atomic: whoever brings one to zero frees the version. */
+/* repository.c - look-ups in the table, by any thread. What changes it is in table.c and control.c.
+ */
 #include "model/repository.h"
 
-#include "model/load.h"
-#include "model/scan.h"
+#include "model/table.h"
+#include "model/version.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- loading --------------------------------------------------------------------------------- */
-
-/* Whether a folder of the repository is a model; a name that no path could ask for is logged. */
-static bool is_model(const char *name, const struct ad_log *log)
+const char *ad_repository_root(const struct ad_repository *repository)
 {
-    if (strcmp(name, "lost+found") == 0) {
-        return false; /* a volume's own, where the repository is the root of one */
-    }
-    if (ad_scan_is_servable(name)) {
-        return true;
-    }
-    const struct ad_log_field fields[] = {
-        ad_log_text("entry", name),
-        ad_log_text("reason", "a model's name is UTF-8 without control characters")};
-    ad_log_write(log, AD_LOG_WARNING, "entry skipped", fields, 2);
-    return false;
+    return repository->root;
 }
 
-static enum ad_status load_models(struct ad_repository *repository,
-                                  const struct ad_names *names, const struct ad_log *log,
-                                  struct ad_error *error)
+enum ad_control_mode ad_repository_mode(const struct ad_repository *repository)
 {
-    repository->models = calloc(names->n + 1, sizeof *repository->models);
-    if (!repository->models) {
-        return ad_fail(error, AD_INTERNAL, "%s: out of memory", repository->root);
+    return repository->mode;
+}
+
+/* ---- states ---------------------------------------------------------------------------------- */
+
+static enum ad_version_state slot_state(const struct ad_entry *entry,
+                                        const struct ad_slot *slot)
+{
+    if (slot->version) {
+        return AD_VERSION_READY;
     }
-    for (size_t i = 0; i < names->n; i++) {
-        if (!is_model(names->items[i], log)) {
-            continue;
+    if (entry->loading) {
+        return AD_VERSION_LOADING;
+    }
+    return ad_presence_is_gone(slot->leaving) ? AD_VERSION_UNAVAILABLE
+                                              : AD_VERSION_UNLOADING;
+}
+
+/* Ready when a version is; else the state of the highest. */
+static enum ad_version_state entry_state(const struct ad_entry *entry)
+{
+    for (size_t i = 0; i < entry->slots.n; i++) {
+        if (entry->slots.items[i].version) {
+            return AD_VERSION_READY;
         }
-        struct ad_model *model = &repository->models[repository->n_models];
-        enum ad_status status =
-            ad_model_load(repository->root, names->items[i], log, model, error);
-        if (status) {
-            return status;
-        }
-        repository->n_models++;
     }
-    return AD_OK;
+    if (entry->slots.n > 0) {
+        return slot_state(entry, &entry->slots.items[entry->slots.n - 1]);
+    }
+    return entry->loading ? AD_VERSION_LOADING : AD_VERSION_UNAVAILABLE;
 }
 
-enum ad_status ad_repository_load(const char *root, const struct ad_log *log,
-                                  struct ad_repository **repository,
-                                  struct ad_error *error)
+/* Why a version, or a whole model, is not served. */
+static const char *reason_of(const struct ad_entry *entry, const char *reason)
 {
-    struct ad_names names;
-    enum ad_status status = ad_scan_folders(root, log, &names, error);
-    if (status) {
-        return status;
+    if (reason) {
+        return reason;
     }
-    struct ad_repository *created = calloc(1, sizeof *created);
-    if (created) {
-        created->root = strdup(root);
-    }
-    if (!created || !created->root) {
-        status = ad_fail(error, AD_INTERNAL, "%s: out of memory", root);
-    } else {
-        status = load_models(created, &names, log, error);
-    }
-    ad_names_reset(&names);
-    if (status) {
-        ad_repository_free(created);
-        return status;
-    }
-    *repository = created;
-    return AD_OK;
+    return entry->loading ? "it is being loaded" : "it is not loaded";
 }
 
-void ad_repository_free(struct ad_repository *repository)
-{
-    if (!repository) {
-        return;
-    }
-    for (size_t i = 0; i < repository->n_models; i++) {
-        ad_model_reset(&repository->models[i]);
-    }
-    free(repository->models);
-    free(repository->root);
-    free(repository);
-}
+/* ---- acquiring ------------------------------------------------------------------------------- */
 
-/* ---- looking up ------------------------------------------------------------------------------ */
-
-/* The order of scan.c's names: by bytes, a shorter name before what it begins. */
-static int compare_name(const char *name, size_t n_name, const char *other)
+/* The highest version that is ready, or NULL. */
+static const struct ad_slot *default_slot(const struct ad_slots *slots)
 {
-    const size_t n_other = strlen(other);
-    const int order = memcmp(name, other, n_name < n_other ? n_name : n_other);
-    return order != 0 ? order : (n_name > n_other) - (n_name < n_other);
-}
-
-const struct ad_model *ad_repository_find(const struct ad_repository *repository,
-                                          const char *name, size_t n_name)
-{
-    size_t first = 0;
-    size_t past = repository->n_models;
-    while (first < past) {
-        const size_t middle = first + (past - first) / 2;
-        const int order = compare_name(name, n_name, repository->models[middle].name);
-        if (order == 0) {
-            return &repository->models[middle];
-        }
-        if (order < 0) {
-            past = middle;
-        } else {
-            first = middle + 1;
+    for (size_t i = slots->n; i > 0; i--) {
+        if (slots->items[i - 1].version) {
+            return &slots->items[i - 1];
         }
     }
     return NULL;
 }
 
-/* The highest version that loaded, or NULL. */
-static struct ad_version *default_version(const struct ad_model *model)
+static const struct ad_slot *slot_by_text(const struct ad_slots *slots, const char *text,
+                                          size_t n)
 {
-    for (size_t i = model->n_versions; i > 0; i--) {
-        if (model->versions[i - 1]->layer) {
-            return model->versions[i - 1];
-        }
+    char number[24];
+    if (n == 0 || n >= sizeof number || memchr(text, '\0', n)) {
+        return NULL;
     }
-    return NULL;
+    memcpy(number, text, n);
+    number[n] = '\0';
+    char *end = NULL;
+    /* only the canonical spelling is a version's */
+    const uint64_t value = strtoull(number, &end, 10);
+    char canonical[24];
+    snprintf(canonical, sizeof canonical, "%" PRIu64, value);
+    return strcmp(number, canonical) == 0 ? ad_slots_find(slots, value) : NULL;
 }
 
-static struct ad_version *find_version(const struct ad_model *model, const char *version,
-                                       size_t n_version)
+static enum ad_status acquire(const struct ad_entry *entry, const char *version,
+                              size_t n_version, struct ad_version **acquired,
+                              struct ad_error *error)
 {
-    for (size_t i = 0; i < model->n_versions; i++) {
-        if (compare_name(version, n_version, model->versions[i]->text) == 0) {
-            return model->versions[i];
-        }
-    }
-    return NULL;
-}
-
-enum ad_status ad_model_acquire(const struct ad_model *model, const char *version,
-                                size_t n_version, struct ad_version **acquired,
-                                struct ad_error *error)
-{
-    struct ad_version *found =
-        version ? find_version(model, version, n_version) : default_version(model);
+    const struct ad_slots *slots = &entry->slots;
+    const struct ad_slot *slot =
+        version ? slot_by_text(slots, version, n_version) : default_slot(slots);
     /* of a model that is broken as a whole no version is known, so it is not the asked one that
      * is missing */
-    if (!found && (!version || model->n_versions == 0)) {
+    if (!slot && (!version || slots->n == 0)) {
         return ad_fail(error, AD_UNAVAILABLE,
-                       "Request for model '%s' cannot be served: %s", model->name,
-                       model->reason);
+                       "Request for model '%s' cannot be served: %s", entry->name,
+                       reason_of(entry, entry->reason));
     }
-    const int shown = n_version < 64 ? (int)n_version : 64;
-    if (!found) {
+    if (!slot) {
         return ad_fail(
             error, AD_NOT_FOUND,
             "Request for unknown model version: '%s' version '%.*s' is not found",
-            model->name, shown, version);
+            entry->name, n_version < 64 ? (int)n_version : 64, version);
     }
-    if (!found->layer) {
+    if (!slot->version) {
         return ad_fail(error, AD_UNAVAILABLE,
-                       "Request for model '%s' version '%s' cannot be served: %s",
-                       model->name, found->text, found->reason);
+                       "Request for model '%s' version '%" PRIu64
+                       "' cannot be served: %s",
+                       entry->name, slot->number, reason_of(entry, slot->reason));
     }
-    atomic_fetch_add_explicit(&found->references, 1, memory_order_relaxed);
-    *acquired = found;
+    ad_version_hold(slot->version);
+    *acquired = slot->version;
     return AD_OK;
 }
 
-void ad_version_release(struct ad_version *version)
+enum ad_status ad_repository_acquire(struct ad_repository *repository, const char *model,
+                                     size_t n_model, const char *version,
+                                     size_t n_version, struct ad_version **acquired,
+                                     struct ad_error *error)
 {
-    if (!version ||
-        atomic_fetch_sub_explicit(&version->references, 1, memory_order_acq_rel) > 1) {
-        return;
+    pthread_mutex_lock(&repository->lock);
+    const struct ad_entry *entry = ad_table_find(repository, model, n_model);
+    enum ad_status status =
+        entry ? acquire(entry, version, n_version, acquired, error) : AD_NOT_FOUND;
+    pthread_mutex_unlock(&repository->lock);
+    if (!entry) {
+        return ad_fail(error, AD_NOT_FOUND,
+                       "Request for unknown model: '%.*s' is not found",
+                       n_model < 256 ? (int)n_model : 256, model);
     }
-    attn_layer_free(version->layer);
-    free(version->reason);
-    free(version->model);
-    free(version);
+    return status;
 }
 
-bool ad_repository_ready(const struct ad_repository *repository, bool strict)
+bool ad_repository_ready(struct ad_repository *repository, bool strict)
 {
+    bool ready = true;
     if (!strict) {
         return true;
     }
-    for (size_t i = 0; i < repository->n_models; i++) {
-        const struct ad_model *model = &repository->models[i];
-        if (model->reason) {
-            return false;
+    pthread_mutex_lock(&repository->lock);
+    for (size_t i = 0; i < repository->n_entries && ready; i++) {
+        const struct ad_entry *entry = repository->entries[i];
+        ready = !entry->wanted || entry_state(entry) == AD_VERSION_READY;
+        for (size_t k = 0; k < entry->slots.n && ready; k++) {
+            ready = !entry->wanted || entry->slots.items[k].version;
         }
-        for (size_t v = 0; v < model->n_versions; v++) {
-            if (!model->versions[v]->layer) {
-                return false;
-            }
+    }
+    pthread_mutex_unlock(&repository->lock);
+    return ready;
+}
+
+/* ---- viewing --------------------------------------------------------------------------------- */
+
+/* *copy = text, which may be NULL. False: out of memory. */
+static bool copy_text(const char *text, char **copy)
+{
+    *copy = text ? strdup(text) : NULL;
+    return *copy || !text;
+}
+
+static bool view_slot(const struct ad_entry *entry, const struct ad_slot *slot,
+                      struct ad_view_version *view)
+{
+    view->number = slot->number;
+    snprintf(view->text, sizeof view->text, "%" PRIu64, slot->number);
+    view->state = slot_state(entry, slot);
+    if (slot->version) {
+        ad_version_hold(slot->version);
+        view->version = slot->version;
+    }
+    return copy_text(slot->reason, &view->reason);
+}
+
+static bool view_entry(const struct ad_entry *entry, struct ad_view_model *view)
+{
+    view->state = entry_state(entry);
+    if (!copy_text(entry->name, &view->name) ||
+        !copy_text(entry->reason, &view->reason)) {
+        return false;
+    }
+    view->versions = calloc(entry->slots.n + 1, sizeof *view->versions);
+    if (!view->versions) {
+        return false;
+    }
+    for (size_t i = 0; i < entry->slots.n; i++) {
+        if (!view_slot(entry, &entry->slots.items[i],
+                       &view->versions[view->n_versions++])) {
+            return false;
         }
     }
     return true;
+}
+
+/* Under the lock. */
+static bool view_all(struct ad_entry *const *entries, size_t n, struct ad_view *view)
+{
+    view->models = calloc(n + 1, sizeof *view->models);
+    if (!view->models) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!view_entry(entries[i], &view->models[view->n_models++])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+enum ad_status ad_repository_view(struct ad_repository *repository, const char *model,
+                                  struct ad_view *view, struct ad_error *error)
+{
+    memset(view, 0, sizeof *view);
+    pthread_mutex_lock(&repository->lock);
+    struct ad_entry *entry =
+        model ? ad_table_find(repository, model, strlen(model)) : NULL;
+    const bool done = model ? view_all(&entry, entry ? 1 : 0, view)
+                            : view_all(repository->entries, repository->n_entries, view);
+    pthread_mutex_unlock(&repository->lock);
+    if (!done) {
+        ad_view_reset(view);
+        return ad_fail(error, AD_INTERNAL, "out of memory");
+    }
+    return AD_OK;
+}
+
+void ad_view_reset(struct ad_view *view)
+{
+    for (size_t i = 0; i < view->n_models; i++) {
+        struct ad_view_model *model = &view->models[i];
+        for (size_t k = 0; k < model->n_versions; k++) {
+            ad_version_release(model->versions[k].version);
+            free(model->versions[k].reason);
+        }
+        free(model->versions);
+        free(model->reason);
+        free(model->name);
+    }
+    free(view->models);
+    memset(view, 0, sizeof *view);
 }

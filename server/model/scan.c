@@ -113,12 +113,28 @@ void ad_names_reset(struct ad_names *names)
 bool ad_scan_is_servable(const char *name)
 {
     const size_t n = strlen(name);
+    if (name[0] == '.') {
+        return false;
+    }
     for (size_t i = 0; i < n;) {
         const size_t length = ad_utf8_length(name + i, n - i);
-        if (length == 0 || ad_utf8_is_control(name + i, length)) {
+        if (length == 0 || name[i] == '/' || ad_utf8_is_control(name + i, length)) {
             return false;
         }
         i += length;
     }
     return n > 0 && n <= MAX_NAME_BYTES;
+}
+
+uint64_t ad_scan_version(const char *name)
+{
+    uint64_t number = 0;
+    for (const char *c = name; *c != '\0'; c++) {
+        if (*c < '0' || *c > '9' || (number == 0 && *c == '0') ||
+            __builtin_mul_overflow(number, 10, &number) ||
+            __builtin_add_overflow(number, (uint64_t)(*c - '0'), &number)) {
+            return 0;
+        }
+    }
+    return number <= INT64_MAX ? number : 0;
 }

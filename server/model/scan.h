@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Owned by the caller; free it with ad_names_reset. */
 struct ad_names {
@@ -24,7 +25,11 @@ enum ad_status ad_scan_folders(const char *path, const struct ad_log *log,
 
 void ad_names_reset(struct ad_names *names); /* frees; empty afterwards */
 
-/* Whether a folder's name can be a model's: UTF-8 without control characters, at most 255 bytes. */
+/* Whether a name can be a model's: UTF-8 without control characters or '/', 1 to 255 bytes, of which
+ * the first is no '.'. */
 bool ad_scan_is_servable(const char *name);
+
+/* The number that a version's folder spells, or 0: 1 to 2^63-1 in decimal, without leading zeros. */
+uint64_t ad_scan_version(const char *name);
 
 #endif

@@ -1,17 +1,17 @@
-/* queue.c - where the workers wait: the bounded queue of requests, and the jobs that
- * want help.
+/* queue.c - where the workers wait: the bounded queue of requests, and the jobs that want help.
  *
- * Requests are a singly linked list with a pointer to its last link, so that push and
- * pop take constant time under one lock. `tail` points at `head` when the list is empty,
- * else at the last request's `next`. Jobs are a list too, of one per worker at the most,
- * oldest first. Any thread may call any function; main creates and frees.
+ * Any thread may call any function; main creates and frees. Everything is under one lock, held for
+ * a few list operations at a time; two flags tell without it whether there is work at all.
  *
- * Sleeping workers wait on one condition for requests and jobs alike, so any one that
- * wakes looks for both: a wake-up is never wasted on a worker that wants the other kind.
- * The owner of a job wakes one, and each that joins two more, so that the owner does not
- * pay for many wake-ups. */
+ * Sleeping workers wait on one condition for requests and jobs alike, so any one that wakes looks for
+ * both: a wake-up is never wasted on a worker that wants the other kind. Waking costs the waker more
+ * than a small request takes, so a push wakes nobody while one that was called is still on its way;
+ * that one calls another if it leaves more behind than it will be back for at once. The owner of a
+ * job wakes one, and each that joins two more. */
 #include "sched/queue.h"
 #include "base/clock.h"
+#include "base/cond.h"
+#include "sched/queue_state.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -19,25 +19,18 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* How long a helper stays awake for the next job: about what one more sleep would cost.
+/* How long a worker stays awake for the next job or request: about what one more sleep would cost.
  * Waking a thread on another processor took the waker 2 microseconds at best and 29 on a
  * virtual machine, and the thread was there after 60. A forward has a few stages with
- * next to nothing between them, so that its helpers are woken once. */
+ * next to nothing between them, so that its helpers are woken once; a client that sends one
+ * request after the other finds the worker awake. */
 #define LINGER_NS 100000
 
-struct ad_queue {
-    size_t capacity; /* immutable */
-    pthread_mutex_t lock;
-    pthread_cond_t work;         /* a request, a job, or closed */
-    pthread_cond_t helpers_left; /* an awaited job has no helper any more */
-    struct ad_request *head;     /* guarded by lock, as is all below */
-    struct ad_request **tail;
-    atomic_size_t length;    /* written under the lock, read without */
-    struct ad_job *jobs;     /* open ones, and ones whose owner is about to retract */
-    atomic_size_t n_offered; /* jobs so far; written under the lock, read without */
-    size_t n_idle;           /* workers asleep, or woken and not yet running */
-    bool closed;
-};
+/* Work of which a worker is back before another could be there: multiply-adds, bytes of a body. */
+#define BRIEF_COST 3e6
+#define BRIEF_BODY ((size_t)16 << 10)
+
+/* ---- life ---------------------------------------------------------------------------------- */
 
 struct ad_queue *ad_queue_create(size_t capacity)
 {
@@ -46,13 +39,15 @@ struct ad_queue *ad_queue_create(size_t capacity)
         return NULL;
     }
     queue->capacity = capacity;
-    queue->tail = &queue->head;
+    queue->resting = true;
     atomic_init(&queue->length, 0);
+    atomic_init(&queue->has_work, false);
+    atomic_init(&queue->has_small, false);
     atomic_init(&queue->n_offered, 0);
     if (pthread_mutex_init(&queue->lock, NULL) != 0) {
         goto out;
     }
-    if (pthread_cond_init(&queue->work, NULL) != 0) {
+    if (ad_cond_init(&queue->work) != 0) {
         goto out_lock;
     }
     if (pthread_cond_init(&queue->helpers_left, NULL) != 0) {
@@ -68,44 +63,112 @@ out:
     return NULL;
 }
 
+void ad_queue_on_stir(struct ad_queue *queue, void (*on_stir)(void *context),
+                      void *context)
+{
+    queue->on_stir = on_stir;
+    queue->stir_context = context;
+}
+
 void ad_queue_free(struct ad_queue *queue)
 {
     if (!queue) {
         return;
     }
-    assert(!queue->head && !queue->jobs);
+    assert(!queue->lanes.first && !queue->jobs);
     pthread_cond_destroy(&queue->helpers_left);
     pthread_cond_destroy(&queue->work);
     pthread_mutex_destroy(&queue->lock);
     free(queue);
 }
 
+/* ---- what can be seen without the lock ----------------------------------------------------- */
+
 size_t ad_queue_length(struct ad_queue *queue)
 {
     return atomic_load_explicit(&queue->length, memory_order_relaxed);
 }
 
-static void set_length(struct ad_queue *queue, size_t length)
+bool ad_queue_has_work(struct ad_queue *queue)
 {
-    atomic_store_explicit(&queue->length, length, memory_order_relaxed);
+    return atomic_load_explicit(&queue->has_work, memory_order_relaxed);
 }
 
-/* ---- requests ------------------------------------------------------------------------ */
-
-/* Append under the lock. False: the queue is closed or full, which *closed tells
- * apart. */
-static bool append_locked(struct ad_queue *queue, struct ad_request *request,
-                          bool *closed)
+bool ad_queue_has_small(struct ad_queue *queue)
 {
-    *closed = queue->closed;
-    size_t length = ad_queue_length(queue);
-    if (queue->closed || length >= queue->capacity) {
+    return atomic_load_explicit(&queue->has_small, memory_order_relaxed);
+}
+
+void ad_queue_move(struct ad_queue *queue, const struct ad_lane *lane, long waiting,
+                   long running)
+{
+    atomic_store_explicit(&queue->length, ad_queue_length(queue) + (size_t)waiting,
+                          memory_order_relaxed);
+    ad_stats_move(lane->stats, waiting, running);
+}
+
+void ad_queue_take_out(struct ad_queue *queue, struct ad_lane *lane,
+                       struct ad_requests *list, struct ad_request *request,
+                       struct ad_requests *out)
+{
+    ad_requests_remove(list, request);
+    ad_requests_append(out, request);
+    ad_queue_move(queue, lane, -1, 0);
+}
+
+/* ---- coming in ----------------------------------------------------------------------------- */
+
+/* A request waits from now on in one of the lane's lists. */
+static void enter_locked(struct ad_queue *queue, struct ad_requests *list,
+                         struct ad_request *request, bool ready)
+{
+    ad_requests_insert(list, request);
+    ad_queue_set_flag(&queue->has_work, true);
+    if (ad_lane_is_small(request, ready)) {
+        ad_queue_set_flag(&queue->has_small, true);
+    }
+}
+
+static enum ad_status refuse_full(const struct ad_request *request, size_t limit,
+                                  struct ad_error *error)
+{
+    return ad_fail_code(error, AD_UNAVAILABLE, "queue_full",
+                        "Exceeds maximum queue size: %zu requests are waiting for model "
+                        "'%.128s', which is the limit (--queue-size, or max_queue_size "
+                        "of the model); try again",
+                        limit, request->version->model);
+}
+
+static enum ad_status append_locked(struct ad_queue *queue, struct ad_request *request,
+                                    struct ad_error *error)
+{
+    if (queue->closed) {
+        return ad_fail_code(error, AD_UNAVAILABLE, "stopping",
+                            "the server is stopping and takes no new inference requests");
+    }
+    struct ad_lane *lane = ad_lanes_get(&queue->lanes, request->version);
+    if (!lane) {
+        return ad_fail(error, AD_INTERNAL, "out of memory");
+    }
+    size_t limit = request->version->settings.max_queue_size;
+    limit = limit ? limit : queue->capacity;
+    if (lane->raw.n + lane->ready.n >= limit) {
+        ad_lanes_tidy(&queue->lanes, lane);
+        return refuse_full(request, limit, error);
+    }
+    request->number = ++queue->n_pushed;
+    enter_locked(queue, &lane->raw, request, false);
+    ad_queue_move(queue, lane, 1, 0);
+    return AD_OK;
+}
+
+/* Whether a sleeper is to be woken for a request. */
+static bool call_locked(struct ad_queue *queue)
+{
+    if (queue->lingers || queue->n_called > 0 || queue->n_idle == 0) {
         return false;
     }
-    request->next = NULL;
-    *queue->tail = request;
-    queue->tail = &request->next;
-    set_length(queue, length + 1);
+    queue->n_called++;
     return true;
 }
 
@@ -117,40 +180,24 @@ enum ad_status ad_queue_push(struct ad_queue *queue, struct ad_request **request
      * any more. */
     struct ad_request *pushed = *request;
     *request = NULL;
-    bool closed = false;
+    pushed->times.queued_ns = ad_clock_now_ns();
+    ad_lane_admit(pushed, pushed->times.queued_ns);
     pthread_mutex_lock(&queue->lock);
-    bool appended = append_locked(queue, pushed, &closed);
-    if (appended) {
+    enum ad_status status = append_locked(queue, pushed, error);
+    bool call = status == AD_OK && call_locked(queue);
+    bool stir = status == AD_OK && queue->resting && queue->on_stir;
+    queue->resting = queue->resting && status != AD_OK;
+    pthread_mutex_unlock(&queue->lock);
+    if (call) {
         pthread_cond_signal(&queue->work);
     }
-    pthread_mutex_unlock(&queue->lock);
-    if (appended) {
-        return AD_OK;
+    if (stir) {
+        queue->on_stir(queue->stir_context);
     }
-    *request = pushed;
-    if (closed) {
-        return ad_fail(error, AD_UNAVAILABLE,
-                       "the server is stopping and takes no new inference requests");
+    if (status) {
+        *request = pushed;
     }
-    return ad_fail(error, AD_UNAVAILABLE,
-                   "Exceeds maximum queue size: %zu requests are waiting, which is the "
-                   "limit (--queue-size); try again",
-                   queue->capacity);
-}
-
-/* The oldest request, or NULL. */
-static struct ad_request *take_locked(struct ad_queue *queue)
-{
-    struct ad_request *request = queue->head;
-    if (request) {
-        queue->head = request->next;
-        if (!queue->head) {
-            queue->tail = &queue->head;
-        }
-        set_length(queue, ad_queue_length(queue) - 1);
-        request->next = NULL;
-    }
-    return request;
+    return status;
 }
 
 void ad_queue_close(struct ad_queue *queue)
@@ -161,141 +208,182 @@ void ad_queue_close(struct ad_queue *queue)
     pthread_mutex_unlock(&queue->lock);
 }
 
-struct ad_request *ad_queue_take_all(struct ad_queue *queue)
+/* ---- going out ----------------------------------------------------------------------------- */
+
+void ad_queue_take_all(struct ad_queue *queue, struct ad_requests *all)
 {
     pthread_mutex_lock(&queue->lock);
-    struct ad_request *all = queue->head;
-    queue->head = NULL;
-    queue->tail = &queue->head;
-    set_length(queue, 0);
-    pthread_mutex_unlock(&queue->lock);
-    return all;
-}
-
-/* ---- jobs ---------------------------------------------------------------------------- */
-
-/* How many sleepers to signal for the job now, at most so many; they count as asked. */
-static size_t ask_locked(struct ad_queue *queue, struct ad_job *job, size_t most)
-{
-    size_t n = job->n_unasked < most ? job->n_unasked : most;
-    n = queue->n_idle < n ? queue->n_idle : n;
-    job->n_unasked -= n;
-    return n;
-}
-
-/* Without the lock: whoever wakes needs it at once. */
-static void wake(struct ad_queue *queue, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        pthread_cond_signal(&queue->work);
-    }
-}
-
-/* The oldest job with tasks left, joined; NULL: none. */
-static struct ad_job *join_locked(struct ad_queue *queue)
-{
-    struct ad_job *job = queue->jobs;
-    while (job && !ad_job_is_open(job)) {
-        job = job->next;
-    }
-    if (job) {
-        atomic_fetch_add_explicit(&job->n_helpers, 1, memory_order_relaxed);
-    }
-    return job;
-}
-
-void ad_queue_offer(struct ad_queue *queue, struct ad_job *job)
-{
-    pthread_mutex_lock(&queue->lock);
-    struct ad_job **last = &queue->jobs;
-    while (*last) {
-        last = &(*last)->next;
-    }
-    *last = job;
-    atomic_fetch_add_explicit(&queue->n_offered, 1, memory_order_relaxed);
-    job->n_unasked = job->n_tasks - 1;
-    size_t n_wake = ask_locked(queue, job, 1);
-    pthread_mutex_unlock(&queue->lock);
-    wake(queue, n_wake);
-}
-
-void ad_queue_retract(struct ad_queue *queue, struct ad_job *job)
-{
-    pthread_mutex_lock(&queue->lock);
-    struct ad_job **link = &queue->jobs;
-    while (*link != job) {
-        link = &(*link)->next;
-    }
-    *link = job->next;
-    job->awaited = true;
-    while (atomic_load_explicit(&job->n_helpers, memory_order_relaxed) > 0) {
-        pthread_cond_wait(&queue->helpers_left, &queue->lock);
+    struct ad_lane *next = NULL;
+    for (struct ad_lane *lane = queue->lanes.first; lane; lane = next) {
+        next = lane->next;
+        while (lane->raw.first) {
+            ad_queue_take_out(queue, lane, &lane->raw, lane->raw.first, all);
+        }
+        while (lane->ready.first) {
+            ad_queue_take_out(queue, lane, &lane->ready, lane->ready.first, all);
+        }
+        ad_lanes_tidy(&queue->lanes, lane);
     }
     pthread_mutex_unlock(&queue->lock);
 }
 
-void ad_queue_leave(struct ad_queue *queue, struct ad_job *job)
+/* ---- taking -------------------------------------------------------------------------------- */
+
+/* What the worker brings back: a request that is decoded waits again, others are done. */
+static void settle_locked(struct ad_queue *queue, struct ad_work *work)
 {
-    pthread_mutex_lock(&queue->lock);
-    bool last = atomic_fetch_sub_explicit(&job->n_helpers, 1, memory_order_relaxed) == 1;
-    bool awaited = last && job->awaited;
-    pthread_mutex_unlock(&queue->lock);
-    /* The job may be gone by now; the condition is the queue's, and all owners that
-     * wait look again. */
-    if (awaited) {
-        pthread_cond_broadcast(&queue->helpers_left);
+    struct ad_lane *lane = work->lane;
+    if (lane) {
+        lane->spent_ns += work->spent_ns;
+        lane->n_taken -= work->n_taken;
+        if (work->decoded) {
+            enter_locked(queue, &lane->ready, work->decoded, true);
+        }
+        ad_queue_move(queue, lane, work->decoded ? 1 : 0, -(long)work->n_taken);
+        ad_lanes_tidy(&queue->lanes, lane);
+    }
+    *work = (struct ad_work){.kind = AD_WORK_END};
+}
+
+/* Move those that came too late to be started. */
+static void sort_out_expired(struct ad_work *work, int64_t now_ns)
+{
+    struct ad_request *next = NULL;
+    for (struct ad_request *request = work->requests.first; request; request = next) {
+        next = request->next;
+        if (request->deadline_ns != 0 && request->deadline_ns <= now_ns) {
+            ad_requests_remove(&work->requests, request);
+            ad_requests_append(&work->expired, request);
+        }
+    }
+    if (work->requests.n == 0) {
+        work->kind = AD_WORK_REFUSE;
     }
 }
 
-/* ---- both ---------------------------------------------------------------------------- */
+/* The next thing to do for a request, if there is any before *until_ns. */
+static bool take_locked(struct ad_queue *queue, bool small_only, struct ad_work *work,
+                        int64_t *until_ns)
+{
+    if (ad_queue_length(queue) == 0) {
+        ad_queue_set_flag(&queue->has_work, false);
+        ad_queue_set_flag(&queue->has_small, false);
+        *until_ns = INT64_MAX;
+        return false;
+    }
+    enum ad_step step = AD_STEP_NONE;
+    int64_t now_ns = ad_clock_now_ns();
+    /* at a stop no batch waits for more */
+    struct ad_lane *lane = ad_lanes_choose(
+        &queue->lanes, queue->closed ? INT64_MAX : now_ns, small_only, &step, until_ns);
+    if (!lane) {
+        ad_queue_set_flag(small_only ? &queue->has_small : &queue->has_work, false);
+        return false;
+    }
+    if (step == AD_STEP_DECODE) {
+        work->kind = AD_WORK_DECODE;
+        ad_requests_append(&work->requests, ad_lane_take_raw(lane, small_only));
+    } else {
+        work->kind = AD_WORK_RUN;
+        ad_lane_take_batch(lane, small_only, &work->requests);
+    }
+    work->lane = lane;
+    work->n_taken = work->requests.n;
+    ad_queue_move(queue, lane, -(long)work->n_taken, (long)work->n_taken);
+    sort_out_expired(work, now_ns);
+    return true;
+}
+
+/* Is what the worker takes, with others waiting behind it, so much that a sleeper should come? */
+static bool is_long(const struct ad_work *work)
+{
+    double cost = 0;
+    for (const struct ad_request *r = work->requests.first; r; r = r->next) {
+        cost += work->kind == AD_WORK_RUN ? r->cost : 0;
+        if (work->kind == AD_WORK_DECODE && r->body.size > BRIEF_BODY) {
+            return true;
+        }
+    }
+    return cost > BRIEF_COST;
+}
 
 /* Stay awake until there may be work, for a moment; gives way to any other thread. */
 static void linger(struct ad_queue *queue, size_t n_offered)
 {
     int64_t until_ns = ad_clock_now_ns() + LINGER_NS;
-    while (ad_queue_length(queue) == 0 &&
+    while (!ad_queue_has_work(queue) &&
            atomic_load_explicit(&queue->n_offered, memory_order_relaxed) == n_offered &&
            ad_clock_now_ns() < until_ns) {
         sched_yield();
     }
 }
 
+static void sleep_locked(struct ad_queue *queue, int64_t until_ns)
+{
+    queue->n_idle++;
+    if (until_ns == INT64_MAX) {
+        pthread_cond_wait(&queue->work, &queue->lock);
+    } else {
+        (void)ad_cond_wait_until(&queue->work, &queue->lock, until_ns);
+    }
+    queue->n_idle--;
+    queue->n_called -= queue->n_called > 0;
+}
+
 /* Until there may be work: awake for a moment if so told, else asleep. True when jobs were
  * offered in its sleep, so that it was probably woken for one. */
-static bool wait_locked(struct ad_queue *queue, bool lingers)
+static bool wait_locked(struct ad_queue *queue, bool lingers, int64_t until_ns)
 {
     size_t n_offered = atomic_load_explicit(&queue->n_offered, memory_order_relaxed);
     if (lingers) {
+        bool first = !queue->lingers;
+        queue->lingers = true;
         pthread_mutex_unlock(&queue->lock);
         linger(queue, n_offered);
         pthread_mutex_lock(&queue->lock);
+        queue->lingers = queue->lingers && !first;
         return false;
     }
-    queue->n_idle++;
-    pthread_cond_wait(&queue->work, &queue->lock);
-    queue->n_idle--;
+    sleep_locked(queue, until_ns);
     return atomic_load_explicit(&queue->n_offered, memory_order_relaxed) != n_offered;
 }
 
-struct ad_request *ad_queue_pop(struct ad_queue *queue, struct ad_job **job)
+void ad_queue_take(struct ad_queue *queue, bool helper, struct ad_work *work)
 {
-    bool lingers = job && *job;
-    struct ad_request *request = NULL;
-    struct ad_job *joined = NULL;
+    bool helped = helper && work->kind == AD_WORK_HELP;
+    bool served = helper && work->kind == AD_WORK_RUN;
+    int64_t until_ns = INT64_MAX;
     size_t n_wake = 0;
     pthread_mutex_lock(&queue->lock);
-    while (!(request = take_locked(queue)) && !(job && (joined = join_locked(queue))) &&
-           !queue->closed) {
-        /* one that came too late for its stage is in time for the next */
-        lingers = wait_locked(queue, lingers) && job;
+    settle_locked(queue, work);
+    while (!take_locked(queue, false, work, &until_ns)) {
+        if (helper && (work->job = ad_queue_join(queue)) != NULL) {
+            work->kind = AD_WORK_HELP;
+            n_wake = ad_queue_ask(queue, work->job, 2);
+            break;
+        }
+        if (queue->closed && ad_queue_length(queue) == 0) {
+            break;
+        }
+        /* of those that served, one stays awake for the next request; a helper that came too late for
+         * its stage is in time for the next */
+        bool lingers = helped || (served && !queue->lingers);
+        helped = wait_locked(queue, lingers, until_ns) && helper;
+        served = false;
     }
-    if (joined) {
-        n_wake = ask_locked(queue, joined, 2);
+    if (work->requests.n > 0 && ad_queue_has_work(queue) && ad_queue_length(queue) > 0 &&
+        is_long(work) && call_locked(queue)) {
+        n_wake++;
     }
     pthread_mutex_unlock(&queue->lock);
-    wake(queue, n_wake);
-    if (job) {
-        *job = joined;
-    }
-    return request;
+    ad_queue_wake(queue, n_wake);
+}
+
+void ad_queue_take_small(struct ad_queue *queue, struct ad_work *work)
+{
+    int64_t until_ns = INT64_MAX;
+    pthread_mutex_lock(&queue->lock);
+    settle_locked(queue, work);
+    (void)take_locked(queue, true, work, &until_ns);
+    pthread_mutex_unlock(&queue->lock);
 }

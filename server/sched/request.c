@@ -1,8 +1,9 @@
-/* request.c - the life of one inference request.
+/* request.c - the life of one inference request, and lists of them.
  *
  * Owner: whoever holds the request (see request.h). No thread of its own. */
 #include "sched/request.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct ad_request *ad_request_create(void)
@@ -12,6 +13,7 @@ struct ad_request *ad_request_create(void)
         return NULL;
     }
     request->mode.size = sizeof request->mode;
+    request->fd = -1;
     ad_buffer_init(&request->body);
     ad_buffer_init(&request->reply);
     ad_arena_init(&request->arena);
@@ -23,9 +25,54 @@ void ad_request_free(struct ad_request *request)
     if (!request) {
         return;
     }
+    assert(!request->sequence);
+    attn_plan_free(request->plan);
     ad_version_release(request->version);
     ad_buffer_reset(&request->body);
     ad_buffer_reset(&request->reply);
     ad_arena_reset(&request->arena);
     free(request);
+}
+
+/* Put the request behind another; NULL: to the front. */
+static void insert_behind(struct ad_requests *list, struct ad_request *before,
+                          struct ad_request *request)
+{
+    request->previous = before;
+    request->next = before ? before->next : list->first;
+    *(before ? &before->next : &list->first) = request;
+    *(request->next ? &request->next->previous : &list->last) = request;
+    list->n++;
+}
+
+void ad_requests_append(struct ad_requests *list, struct ad_request *request)
+{
+    insert_behind(list, list->last, request);
+}
+
+void ad_requests_insert(struct ad_requests *list, struct ad_request *request)
+{
+    struct ad_request *before = list->last;
+    while (before && before->level > request->level) {
+        before = before->previous;
+    }
+    insert_behind(list, before, request);
+}
+
+void ad_requests_remove(struct ad_requests *list, struct ad_request *request)
+{
+    *(request->previous ? &request->previous->next : &list->first) = request->next;
+    *(request->next ? &request->next->previous : &list->last) = request->previous;
+    request->next = NULL;
+    request->previous = NULL;
+    list->n--;
+}
+
+struct ad_request *ad_requests_shift(struct ad_requests *list)
+{
+    struct ad_request *first = list->first;
+    if (first) {
+        ad_requests_remove(list, first);
+    }
+    return first;
 }

@@ -1,8 +1,8 @@
 /* request.h - one inference request on its way: bytes in, bytes out.
  *
- * Ownership moves with the request: http fills and pushes it, a worker decodes, runs
- * and encodes it, on_done hands it back to http. Whoever holds it may touch every
- * field; nobody else may. */
+ * Ownership moves with the request: http fills and pushes it; a worker decodes it and gives it back
+ * to the queue, where it may wait for others to be joined with; a worker runs and encodes it; on_done
+ * hands it back to http. Whoever holds it may touch every field; nobody else may. */
 #ifndef AD_SCHED_REQUEST_H
 #define AD_SCHED_REQUEST_H
 
@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/error.h"
+#include "base/times.h"
 #include "model/repository.h"
 
 #include <stdbool.h>
@@ -24,6 +25,15 @@ struct ad_wanted_output {
     bool binary;
 };
 
+struct ad_sequence; /* sequences.h */
+
+/* Which sequence a request belongs to. Ids are texts; an integer is its decimal digits. */
+struct ad_sequence_call {
+    const char *id;   /* NULL: none */
+    const char *fork; /* NULL: none; the sequence that this one starts from */
+    bool start, end;
+};
+
 struct ad_request {
     /* Filled by http before the push. */
     struct ad_version *version; /* a counted reference, released by ad_request_free */
@@ -32,8 +42,12 @@ struct ad_request {
     size_t n_json; /* leading bytes of body that are JSON; the rest is binary tensors */
     uint64_t max_output_bytes; /* limit on the bytes of all outputs */
     const struct ad_log *log;
-    int64_t received_ns; /* ad_clock_now_ns when the request was complete */
-    /* Once after a push: on a worker, or on main for what a stop leaves waiting. */
+    const char *sequence_header; /* X-Sequence-Id; NULL: none; lives until on_done */
+    int fd;              /* the client's socket, to see whether it left; -1: none */
+    uint64_t timeout_us; /* longest wait; 0: as the model's settings say */
+    uint64_t priority;   /* as asked for; 0: as the model's settings say */
+    struct ad_times times;
+    /* Once after a push, on a worker, the watch or main. */
     void (*on_done)(struct ad_request *request);
     void *context; /* for on_done */
 
@@ -49,18 +63,49 @@ struct ad_request {
     size_t n_wanted;
     bool binary_default; /* how outputs that say nothing go out */
     enum ad_nonfinite nonfinite;
+    struct ad_sequence_call sequence_call;
+
+    /* What is to be computed, known once it is decoded. */
+    attn_plan *plan; /* freed with the request, or before its sequence goes back */
+    struct ad_sequence *sequence; /* taken for it; NULL: none */
+    bool advanced;                /* what the sequence keeps has grown by this step */
+    bool joins;                   /* may run in one pass with others */
+    size_t n_rows;                /* that pass the projections */
+    size_t n_items;               /* samples */
+    size_t n_batch;               /* requests of its pass, itself included */
+    double cost;                  /* multiply-adds, roughly */
 
     /* The answer, when error.status is AD_OK: JSON, then binary tensors. */
     struct ad_buffer reply;
     size_t n_reply_json; /* its leading bytes that are JSON; all: nothing is binary */
     struct ad_error error;
-    int64_t started_ns, finished_ns; /* by the worker, for the log */
 
-    struct ad_request *next; /* the queue's */
+    /* The queue's. */
+    struct ad_request *next, *previous;
+    unsigned level;      /* 1: goes first */
+    int64_t deadline_ns; /* of its waiting; 0: none */
+    uint64_t number;     /* of pushes; tells requests apart that had the same memory */
 };
 
 /* NULL when out of memory. */
 struct ad_request *ad_request_create(void);
-void ad_request_free(struct ad_request *request); /* NULL is fine; releases the version */
+
+/* NULL is fine; releases the version. A sequence must have gone back. */
+void ad_request_free(struct ad_request *request);
+
+/* Requests one after the other, linked through next and previous; {NULL, NULL, 0} is empty. */
+struct ad_requests {
+    struct ad_request *first, *last;
+    size_t n;
+};
+
+void ad_requests_append(struct ad_requests *list, struct ad_request *request);
+void ad_requests_remove(struct ad_requests *list, struct ad_request *request);
+
+/* Behind all of its level and those above. */
+void ad_requests_insert(struct ad_requests *list, struct ad_request *request);
+
+/* The first, taken out; NULL: there is none. */
+struct ad_request *ad_requests_shift(struct ad_requests *list);
 
 #endif

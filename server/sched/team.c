@@ -1,4 +1,4 @@
-/* team.c - one request's forward on all workers that have nothing else to do.
+/* team.c - one pass on all workers that have nothing else to do.
  *
  * Runs on workers: run() on the one that serves, ad_team_help on those that came to help.
  * No state of its own; the job is on the stack of the worker that serves. */
@@ -35,6 +35,9 @@ static void run(void *context, size_t n_tasks, attn_task *task, void *argument)
         ad_queue_offer(team->queue, &job);
     }
     while (ad_job_step(&job, team->index)) {
+        if (team->serve_small && ad_queue_has_small(team->queue)) {
+            team->serve_small(team->context);
+        }
     }
     if (offered) {
         spin(&job);
@@ -49,7 +52,7 @@ struct attn_parallel ad_team_parallel(struct ad_team *team)
 
 void ad_team_help(const struct ad_team *team, struct ad_job *job)
 {
-    while (ad_queue_length(team->queue) == 0 && ad_job_step(job, team->index)) {
+    while (!ad_queue_has_work(team->queue) && ad_job_step(job, team->index)) {
     }
     ad_queue_leave(team->queue, job);
 }

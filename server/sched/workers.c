@@ -5,25 +5,28 @@
  * running. */
 #include "sched/workers.h"
 #include "base/clock.h"
+#include "base/cond.h"
+#include "sched/sequences.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#define NS_PER_US 1000
 
 /* One thread. */
 struct member {
     struct ad_workers *workers; /* immutable */
-    struct ad_worker worker;    /* owner: the thread */
+    struct ad_worker worker;    /* owner: the thread, as is the next */
+    struct ad_worker between;   /* what small requests use in the middle of a large one */
     pthread_t thread;           /* owner: main */
 };
 
 struct ad_workers {
     struct ad_queue
-        *queue; /* immutable, as are serve, members and n once all have started */
-    ad_serve *serve;
+        *queue; /* immutable, as are stages, members and n once all have started */
+    struct ad_stages stages;
     struct member *members;
     size_t n;
     bool joined; /* owner: main */
@@ -57,29 +60,104 @@ void ad_scratch_reset(struct ad_scratch *scratch)
     scratch->size = 0;
 }
 
-static void serve_one(struct member *member, struct ad_request *request)
+/* ---- work ---------------------------------------------------------------------------------- */
+
+void ad_workers_refuse(struct ad_requests *expired)
 {
-    request->started_ns = ad_clock_now_ns();
-    member->workers->serve(request, &member->worker);
-    request->finished_ns = ad_clock_now_ns();
-    request->on_done(request);
-    ad_scratch_trim(&member->worker.scratch);
+    struct ad_request *request = NULL;
+    while ((request = ad_requests_shift(expired)) != NULL) {
+        int64_t now_ns = ad_clock_now_ns();
+        ad_fail_code(
+            &request->error, AD_UNAVAILABLE, "timeout",
+            "Request timeout expired: it waited for %lld microseconds",
+            (long long)(ad_times_between(request->times.queued_ns, now_ns) / NS_PER_US));
+        ad_sequences_give(request, now_ns);
+        request->on_done(request);
+    }
+}
+
+/* Decode one; it is answered at once when that fails. */
+static void decode(const struct ad_stages *stages, struct ad_work *work)
+{
+    struct ad_request *request = ad_requests_shift(&work->requests);
+    request->times.decoding_ns = ad_clock_now_ns();
+    enum ad_status status = stages->decode(stages->context, request);
+    request->times.decoded_ns = ad_clock_now_ns();
+    work->spent_ns = request->times.decoded_ns - request->times.decoding_ns;
+    if (status) {
+        request->on_done(request);
+        return;
+    }
+    /* what it asks for may have been out of sight before */
+    ad_lane_admit(request, request->times.queued_ns);
+    work->decoded = request;
+}
+
+static void run(const struct ad_stages *stages, struct ad_work *work,
+                struct ad_worker *worker)
+{
+    int64_t started_ns = ad_clock_now_ns();
+    struct ad_request *request = NULL;
+    for (request = work->requests.first; request; request = request->next) {
+        request->times.computing_ns = started_ns;
+        request->n_batch = work->requests.n;
+    }
+    stages->run(stages->context, &work->requests, worker);
+    while ((request = ad_requests_shift(&work->requests)) != NULL) {
+        request->on_done(request);
+    }
+    work->spent_ns = ad_clock_now_ns() - started_ns;
+    ad_scratch_trim(&worker->scratch);
+}
+
+static void serve(struct member *member, struct ad_work *work, struct ad_worker *worker)
+{
+    ad_workers_refuse(&work->expired);
+    switch (work->kind) {
+    case AD_WORK_DECODE:
+        decode(&member->workers->stages, work);
+        return;
+    case AD_WORK_RUN:
+        run(&member->workers->stages, work, worker);
+        return;
+    case AD_WORK_HELP:
+        ad_team_help(&member->worker.team, work->job);
+        return;
+    case AD_WORK_REFUSE:
+    case AD_WORK_END:
+        return;
+    }
+}
+
+/* Between two tasks of a large request: with other memory, and without help. */
+static void serve_small(void *context)
+{
+    struct member *member = context;
+    struct ad_queue *queue = member->workers->queue;
+    struct ad_work work = {.kind = AD_WORK_END};
+    for (ad_queue_take_small(queue, &work); work.kind != AD_WORK_END;
+         ad_queue_take_small(queue, &work)) {
+        serve(member, &work, &member->between);
+    }
+}
+
+static void reset_worker(struct ad_worker *worker)
+{
+    ad_scratch_reset(&worker->scratch);
+    ad_scratch_reset(&worker->records);
 }
 
 static void *work(void *argument)
 {
     struct member *member = argument;
     struct ad_workers *workers = member->workers;
-    struct ad_request *request = NULL;
-    struct ad_job *job = NULL;
-    while ((request = ad_queue_pop(workers->queue, &job)) != NULL || job) {
-        if (request) {
-            serve_one(member, request);
-        } else {
-            ad_team_help(&member->worker.team, job);
-        }
+    struct ad_work work = {.kind = AD_WORK_END};
+    for (ad_queue_take(workers->queue, true, &work); work.kind != AD_WORK_END;
+         ad_queue_take(workers->queue, true, &work)) {
+        serve(member, &work, &member->worker);
     }
-    ad_scratch_reset(&member->worker.scratch);
+    reset_worker(&member->worker);
+    reset_worker(&member->between);
     pthread_mutex_lock(&workers->lock);
     workers->n_running--;
     if (workers->n_running == 0) {
@@ -89,31 +167,17 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* A condition whose deadlines are of the monotonic clock; 0 or an errno. */
-static int init_monotonic_cond(pthread_cond_t *cond)
-{
-    pthread_condattr_t attributes;
-    int code = pthread_condattr_init(&attributes);
-    if (code != 0) {
-        return code;
-    }
-    code = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    if (code == 0) {
-        code = pthread_cond_init(cond, &attributes);
-    }
-    pthread_condattr_destroy(&attributes);
-    return code;
-}
+/* ---- start and stop ------------------------------------------------------------------------ */
 
 static struct ad_workers *create_workers(size_t n, struct ad_queue *queue,
-                                         ad_serve *serve)
+                                         const struct ad_stages *stages)
 {
     struct ad_workers *workers = calloc(1, sizeof *workers);
     if (!workers) {
         return NULL;
     }
     workers->queue = queue;
-    workers->serve = serve;
+    workers->stages = *stages;
     workers->members = calloc(n, sizeof *workers->members);
     if (!workers->members) {
         goto out;
@@ -121,7 +185,7 @@ static struct ad_workers *create_workers(size_t n, struct ad_queue *queue,
     if (pthread_mutex_init(&workers->lock, NULL) != 0) {
         goto out;
     }
-    if (init_monotonic_cond(&workers->ended) != 0) {
+    if (ad_cond_init(&workers->ended) != 0) {
         pthread_mutex_destroy(&workers->lock);
         goto out;
     }
@@ -138,7 +202,9 @@ static int start_one(struct ad_workers *workers, size_t n)
 {
     struct member *member = &workers->members[workers->n];
     member->workers = workers;
-    member->worker.team = (struct ad_team){workers->queue, workers->n, n};
+    member->worker.team =
+        (struct ad_team){workers->queue, workers->n, n, serve_small, member};
+    member->between.team = (struct ad_team){.n_workers = 1};
     pthread_mutex_lock(&workers->lock);
     workers->n_running++;
     pthread_mutex_unlock(&workers->lock);
@@ -154,11 +220,12 @@ static int start_one(struct ad_workers *workers, size_t n)
     return 0;
 }
 
-enum ad_status ad_workers_start(size_t n, struct ad_queue *queue, ad_serve *serve,
+enum ad_status ad_workers_start(size_t n, struct ad_queue *queue,
+                                const struct ad_stages *stages,
                                 struct ad_workers **workers, struct ad_error *error)
 {
     assert(n > 0);
-    *workers = create_workers(n, queue, serve);
+    *workers = create_workers(n, queue, stages);
     if (!*workers) {
         return ad_fail(error, AD_INTERNAL, "out of memory for %zu workers", n);
     }
@@ -179,12 +246,10 @@ enum ad_status ad_workers_start(size_t n, struct ad_queue *queue, ad_serve *serv
 /* True when none runs any more; waits until then or until the deadline. */
 static bool wait_ended(struct ad_workers *workers, int64_t deadline_ns)
 {
-    struct timespec deadline = {.tv_sec = (time_t)(deadline_ns / 1000000000),
-                                .tv_nsec = (long)(deadline_ns % 1000000000)};
-    int code = 0;
+    bool in_time = true;
     pthread_mutex_lock(&workers->lock);
-    while (workers->n_running > 0 && code != ETIMEDOUT) {
-        code = pthread_cond_timedwait(&workers->ended, &workers->lock, &deadline);
+    while (workers->n_running > 0 && in_time) {
+        in_time = ad_cond_wait_until(&workers->ended, &workers->lock, deadline_ns);
     }
     bool ended = workers->n_running == 0;
     pthread_mutex_unlock(&workers->lock);
@@ -193,7 +258,7 @@ static bool wait_ended(struct ad_workers *workers, int64_t deadline_ns)
 
 bool ad_workers_join(struct ad_workers *workers, int64_t deadline_ns)
 {
-    if (!wait_ended(workers, deadline_ns < 0 ? 0 : deadline_ns)) {
+    if (!wait_ended(workers, deadline_ns)) {
         return false;
     }
     if (!workers->joined) {

@@ -276,6 +276,24 @@ reply_bytes() {
     tail -c "+$(($(header Inference-Header-Content-Length) + 1))" "$scratch/body" >"$scratch/bytes"
 }
 
+# The sum of a metric's samples, of those whose labels have all of these texts: metric NAME ['model="a"'...]
+metric() {
+    local name=$1
+    shift
+    curl -s -m "$PATIENCE" "$base/metrics" | NAME=$name LABELS=$(IFS='|'; echo "$*") awk '
+        { split($0, part, /[{ ]/) }
+        part[1] == ENVIRON["NAME"] {
+            n = split(ENVIRON["LABELS"], label, "|")
+            for (i = 1; i <= n; i++) if (index($0, label[i]) == 0) next
+            sum += $NF
+        }
+        END { printf "%.0f\n", sum }'
+}
+
+metric_is() { # NUMBER METRIC...
+    [ "$(metric "${@:2}")" = "$1" ]
+}
+
 # The JSON of a request from its tensors, between commas, and other members.
 request() { # TENSORS [MEMBERS]
     printf '{"inputs":[%s]%s}' "$1" "${2:+,$2}"

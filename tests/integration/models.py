@@ -4,6 +4,7 @@
 models.py repository FOLDER         the repository that the suites serve
 models.py layer FOLDER KIND [JSON]  one model there, with JSON (if given) in place of its config
 models.py weights FILE FAULT        the weights of the `speech` model with one fault (see faults below)
+models.py scaled FILE FACTOR        the weights of the `mha` model times FACTOR, put in FILE's place at once
 models.py pack DATATYPE NUMBERS...  numbers as little-endian bytes, to standard output
 models.py zeros BYTES               zero bytes, to standard output
 
@@ -204,6 +205,13 @@ FAULTS = {
 }
 
 
+def write_scaled(path, factor):
+    path = pathlib.Path(path)
+    aside = path.with_name(path.name + ".new")
+    aside.write_bytes(safetensors({"project_out.weight": identity(4, float(factor))}))
+    aside.replace(path)
+
+
 def main(arguments):
     command, *rest = arguments
     if command == "repository":
@@ -214,6 +222,8 @@ def main(arguments):
         path = pathlib.Path(rest[0])
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(FAULTS[rest[1]]())
+    elif command == "scaled":
+        write_scaled(*rest)
     elif command == "pack":
         sys.stdout.buffer.write(pack(rest[0], [float(n) for n in rest[1:]]))
     elif command == "zeros":

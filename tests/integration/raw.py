@@ -45,6 +45,18 @@ def half():
     assert b" 200 " not in answer[:20], answer
 
 
+def queued_half():
+    """The same behind a whole request that waits: the client counts as gone, and nothing is computed."""
+    with connect() as connection:
+        numbers = b",".join([b"0"] * 40000)
+        body = BODY.replace(b"[1,1,4]", b"[1,10000,4]").replace(b"[0,0,0,0]", b"[%s]" % numbers)
+        body = body.replace(b"[1,2,3,4]", b"[%s]" % numbers)
+        connection.sendall(head(len(body), b"/v2/models/plain/infer") + body)
+        connection.shutdown(socket.SHUT_WR)
+        answer = read_all(connection)
+    assert b" 200 " not in answer[:20], answer[:300]
+
+
 def leave():
     """Clients that are gone after every so many bytes, and before the answer comes."""
     message = head(len(BODY)) + BODY

@@ -64,7 +64,7 @@ only_in() { # HEADER ALLOWED-PATH-REGEX
 owned_headers() {
     only_in microhttpd.h 'server/http/'
     only_in jansson.h 'server/codec/|server/model/(manifest|config_file)|server/base/options'
-    only_in cblas.h 'lib/linear\.c:'
+    only_in cblas.h 'lib/blas\.c:'
 }
 
 # A layer includes itself and those before it; of the library it knows attention.h alone.

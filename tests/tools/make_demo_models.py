@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the demo models, one per kind of layer, into a model repository.
+"""Write the demo models, one per kind of layer and one more, into a model repository.
 
 usage: make_demo_models.py [--check] [FOLDER]     FOLDER: config/models beside this script's tests/
 
@@ -76,7 +76,18 @@ def relational_mha(draw):
     }
 
 
-LAYERS = [routing_score, routing_mha, routing_mha_proj, speech_mha, causal_mha, relational_mha]
+def causal_steps(draw):
+    """One whose positions are not coupled but by its mask, so that it can go on step by step."""
+    length, width = 64, 8
+    options = {"output_shape": [length, width], "n_heads": 2, "use_mask": True}
+    return options, {
+        "input_linear.weights": weight(draw, 3 * width, width, [width, 3 * width]),
+        "input_linear.biases": vector(draw, [3 * width]),
+    }
+
+
+LAYERS = [routing_score, routing_mha, routing_mha_proj, speech_mha, causal_mha, relational_mha, causal_steps]
+KINDS = {"causal_steps": "causal_mha"}  # of models that are not named after their kind
 
 
 def safetensors(tensors):
@@ -105,11 +116,11 @@ def files():
     """All files of the repository: path -> bytes."""
     result = {}
     for seed, layer in enumerate(LAYERS):
-        kind = layer.__name__
+        name = layer.__name__
         options, tensors = layer(random.Random(seed))
-        result[kind + "/config.json"] = config(kind, options, bool(tensors))
+        result[name + "/config.json"] = config(KINDS.get(name, name), options, bool(tensors))
         if tensors:
-            result[kind + "/1/model.safetensors"] = safetensors(tensors)
+            result[name + "/1/model.safetensors"] = safetensors(tensors)
     return result
 
 

@@ -1,4 +1,4 @@
-/* fixture.h - three small models and requests to them, for the tests of the codec. */
+/* fixture.h - four small models and requests to them, for the tests of the codec. */
 #ifndef TESTS_UNIT_CODEC_FIXTURE_H
 #define TESTS_UNIT_CODEC_FIXTURE_H
 
@@ -33,6 +33,12 @@ static inline struct ad_version *fixture_version(const char *model, const char *
     version->model = strdup(model);
     version->number = 7;
     strcpy(version->text, "7");
+    version->settings = (struct ad_model_settings){.max_batch_rows = 4096,
+                                                   .max_batch_requests = 64,
+                                                   .n_priorities = 1,
+                                                   .default_priority = 1};
+    version->stats = ad_stats_create();
+    fixture_require(version->stats != NULL, "memory");
     version->n_inputs = attn_layer_inputs(version->layer, NULL, version->inputs);
     version->n_outputs = attn_layer_outputs(version->layer, NULL, version->outputs);
     atomic_init(&version->references, 1);
@@ -99,6 +105,34 @@ static inline struct ad_version *fixture_causal(void)
     }
     struct ad_version *version = fixture_version(
         "tokens", "causal_mha", options, sizeof options / sizeof *options, weights);
+    attn_weights_free(weights);
+    return version;
+}
+
+/* causal_mha with its mask: one head, up to 256 positions, 2 wide; queries, keys and values are the
+ * input. Its sequences grow. */
+static inline struct ad_version *fixture_growing(void)
+{
+    static const char header[] = "{\"input_linear.weights\":{\"dtype\":\"F32\",\"shape\":"
+                                 "[2,6],\"data_offsets\":[0,48]}}";
+    static const float values[12] = {1, 0, 1, 0, 1, 0, 0, 1, 0, 1, 0, 1};
+    unsigned char file[8 + sizeof header - 1 + sizeof values] = {sizeof header - 1};
+    memcpy(file + 8, header, sizeof header - 1);
+    memcpy(file + 8 + sizeof header - 1, values, sizeof values);
+    const struct attn_option options[] = {
+        {.name = "output_shape",
+         .type = ATTN_OPTION_INTS,
+         .n_integers = 2,
+         .integers = {256, 2}},
+        attn_bool("use_mask", true),
+    };
+    attn_weights *weights = NULL;
+    struct attn_error error = {0};
+    if (attn_weights_parse(file, sizeof file, &weights, &error) != ATTN_OK) {
+        fixture_require(false, error.message);
+    }
+    struct ad_version *version = fixture_version(
+        "words", "causal_mha", options, sizeof options / sizeof *options, weights);
     attn_weights_free(weights);
     return version;
 }

@@ -249,7 +249,7 @@ START_TEST(test_harmless_parameters)
 {
     decode("{\"inputs\":[],\"parameters\":{\"timeout\":5,\"priority\":1,\"x\":\"y\","
            "\"z\":1.5,"
-           "\"training\":false,\"seed\":3,\"sequence_id\":0,\"sequence_start\":true,"
+           "\"training\":false,\"seed\":3,\"sequence_id\":0,\"sequence_start\":false,"
            "\"sequence_end\":false,\"sequence_fork\":\"\",\"nonfinite\":\"error\"}}");
     decode("{\"inputs\":[{\"name\":\"keys\",\"datatype\":\"FP32\",\"shape\":[1],\"data\":"
            "[1],"

@@ -117,11 +117,9 @@ START_TEST(test_parameters)
          "gradient_reduction must be \"mean\" or \"sum\", got an integer"},
         {"{\"gradient_reduction\":\"max\"}", AD_INVALID,
          "parameter gradient_reduction must be \"mean\" or \"sum\", got \"max\""},
-        {"{\"sequence_id\":3}", AD_UNSUPPORTED, "sequence_id"},
-        {"{\"sequence_id\":\"s\"}", AD_UNSUPPORTED, "sequence_id"},
         {"{\"sequence_id\":true}", AD_INVALID,
          "sequence_id must be an integer or a string"},
-        {"{\"sequence_fork\":\"s\"}", AD_UNSUPPORTED, "sequence_fork"},
+        {"{\"sequence_fork\":\"s\"}", AD_INVALID, "sequence_fork needs"},
         {"{\"sequence_start\":1}", AD_INVALID, "sequence_start must be a boolean"},
         {"{\"a\":1,\"a\":2}", AD_INVALID, "invalid JSON at offset"},
     };

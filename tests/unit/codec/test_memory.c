@@ -2,8 +2,7 @@
  *
  * The program's own malloc family counts and fails; a sanitizer brings its own, so there the test
  * only serves once. */
-#include "codec/serve.h"
-#include "unit/codec/fixture.h"
+#include "unit/codec/serving.h"
 #include "unit/support.h"
 
 #include <errno.h>
@@ -107,18 +106,29 @@ static const char gradients[] =
     "{\"name\":\"grad_output\",\"datatype\":\"FP32\",\"shape\":[1,1,3],"
     "\"data\":[1,2,3]}]}";
 
-/* Serve with the n-th allocation failing; true when all went well. */
-static bool serve(struct ad_version *version, bool gradient, size_t n)
+/* jansson writes past the end of a string whose buffer cannot grow for its closing quote, as that of
+ * "sequence_start" would have to: a longer string comes before. */
+static const char step[] =
+    "{\"id\":\"a string that is longer than the "
+    "others\",\"parameters\":{\"sequence_id\":1,\"sequence_start\":true,\"sequence_end\":"
+    "true},"
+    "\"inputs\":["
+    "{\"name\":\"queries\",\"datatype\":\"FP32\",\"shape\":[1,1,2,2],\"data\":[1,2,3,4]},"
+    "{\"name\":\"keys\",\"datatype\":\"FP64\",\"shape\":[1,1,2,2],"
+    "\"parameters\":{\"binary_data_size\":32}},"
+    "{\"name\":\"values\",\"datatype\":\"FP32\",\"shape\":[1,1,2,1],\"data\":[5,0.25]}]}";
+
+/* What is served: one request, or several in one pass. */
+struct problem {
+    const char *json;
+    bool gradient;
+    size_t n_together;
+};
+
+#define MOST_TOGETHER 3
+
+static bool check_status(const struct ad_request *request, size_t n)
 {
-    static const double keys[4] = {1, 2, 3, 4};
-    const char *json = gradient ? gradients : inference;
-    struct ad_request *request =
-        fixture_request(version, json, strlen(json), keys, sizeof keys);
-    request->mode.gradient = gradient;
-    struct ad_worker worker = {.team = {NULL, 0, 1}};
-    n_until_failure = n;
-    ad_serve_infer(request, &worker);
-    n_until_failure = 0;
     enum ad_status status = request->error.status;
     /* jansson drops a byte of a string whose buffer cannot grow, so that a name may turn into an
      * unknown one: refused too, if for the wrong reason. */
@@ -126,21 +136,48 @@ static bool serve(struct ad_version *version, bool gradient, size_t n)
                   "allocation %zu: %s", n, request->error.message);
     ck_assert(status != AD_INTERNAL || strstr(request->error.message, "memory"));
     ck_assert_int_eq(status == AD_OK, request->reply.size > 0);
-    ad_request_free(request);
-    ad_scratch_reset(&worker.scratch);
     return status == AD_OK;
 }
 
-static void fail_each(bool gradient)
+/* Serve with the n-th allocation failing; true when all went well since there are less. */
+static bool serve(struct ad_version *version, const struct problem *problem, size_t n)
+{
+    static const double keys[4] = {1, 2, 3, 4};
+    struct ad_serving serving = serving_make(2, 1 << 20);
+    struct ad_worker worker = {.team = {.n_workers = 1}};
+    struct ad_request *requests[MOST_TOGETHER];
+    bool all = true;
+    for (size_t i = 0; i < problem->n_together; i++) {
+        requests[i] = fixture_request(version, problem->json, strlen(problem->json), keys,
+                                      sizeof keys);
+        requests[i]->mode.gradient = problem->gradient;
+    }
+    n_until_failure = n;
+    serving_serve_many(&serving, requests, problem->n_together, &worker);
+    bool failed = n > 0 && n_until_failure == 0;
+    n_until_failure = 0;
+    for (size_t i = 0; i < problem->n_together; i++) {
+        all = check_status(requests[i], n) && all;
+        ad_request_free(requests[i]);
+    }
+    ck_assert_uint_eq(ad_sequences_count(serving.sequences).n, 0);
+    ad_scratch_reset(&worker.scratch);
+    ad_scratch_reset(&worker.records);
+    serving_reset(&serving);
+    ck_assert(failed || all);
+    return !failed;
+}
+
+static void fail_each(struct problem problem)
 {
     struct ad_version *version = fixture_relational();
-    ck_assert(serve(version, gradient, 0));
+    ck_assert(serve(version, &problem, 0));
 #ifndef SANITIZED
     size_t n = 0;
     bool served = false;
     while (!served && n < 1000) {
         size_t before = n_allocated - n_freed;
-        served = serve(version, gradient, ++n);
+        served = serve(version, &problem, ++n);
         ck_assert_msg(n_allocated - n_freed == before, "allocation %zu: a leak", n);
     }
     ck_assert_uint_gt(n, 10);
@@ -151,13 +188,25 @@ static void fail_each(bool gradient)
 
 START_TEST(test_inference)
 {
-    fail_each(false);
+    fail_each((struct problem){inference, false, 1});
 }
 END_TEST
 
 START_TEST(test_gradients)
 {
-    fail_each(true);
+    fail_each((struct problem){gradients, true, 1});
+}
+END_TEST
+
+START_TEST(test_sequence)
+{
+    fail_each((struct problem){step, false, 1});
+}
+END_TEST
+
+START_TEST(test_together)
+{
+    fail_each((struct problem){inference, false, MOST_TOGETHER});
 }
 END_TEST
 
@@ -167,6 +216,8 @@ int main(void)
     TCase *tcase = tcase_create("memory");
     tcase_add_test(tcase, test_inference);
     tcase_add_test(tcase, test_gradients);
+    tcase_add_test(tcase, test_sequence);
+    tcase_add_test(tcase, test_together);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

@@ -1,6 +1,5 @@
-/* test_serve.c - whole requests: bytes in, bytes out, through real layers. */
-#include "codec/serve.h"
-#include "unit/codec/fixture.h"
+/* test_serve.c - whole requests, one by one: bytes in, bytes out, through real layers. */
+#include "unit/codec/serving.h"
 #include "unit/support.h"
 
 #include <math.h>
@@ -8,6 +7,7 @@
 #include <stdatomic.h>
 
 static struct ad_version *relations, *tokens, *scores;
+static struct ad_serving serving;
 static struct ad_worker worker;
 
 static void setup(void)
@@ -15,7 +15,8 @@ static void setup(void)
     relations = fixture_relational();
     tokens = fixture_causal();
     scores = fixture_scores();
-    worker = (struct ad_worker){.team = {NULL, 0, 1}};
+    serving = serving_make(8, 1 << 20);
+    worker = (struct ad_worker){.team = {.n_workers = 1}};
 }
 
 static void teardown(void)
@@ -23,6 +24,7 @@ static void teardown(void)
     ad_version_release(relations);
     ad_version_release(tokens);
     ad_version_release(scores);
+    serving_reset(&serving);
     ad_scratch_reset(&worker.scratch);
 }
 
@@ -32,7 +34,7 @@ static struct ad_request *serve_mode(struct ad_version *version, bool gradient,
 {
     struct ad_request *request = fixture_json(version, json);
     request->mode.gradient = gradient;
-    ad_serve_infer(request, &worker);
+    serving_serve(&serving, request, &worker);
     return request;
 }
 
@@ -216,7 +218,7 @@ START_TEST(test_samples_too_large)
         fixture_json(relations, "{\"inputs\":[" QUERY "," KEY_AND_VALUE
                                 "],\"parameters\":{\"training\":true,\"samples\":1024}}");
     request->max_output_bytes = 12287;
-    ad_serve_infer(request, &worker);
+    serving_serve(&serving, request, &worker);
     ck_assert_int_eq(request->error.status, AD_TOO_LARGE);
     ck_assert_ptr_nonnull(strstr(request->error.message,
                                  "output 'output' of shape [1024,1,1,3] takes 12288"));
@@ -356,6 +358,7 @@ static struct ad_request *scores_request(const struct problem *problem)
                           tensors[0], tensors[1], tensors[2], more[problem->ask]);
     struct ad_request *request = fixture_request(scores, json, (size_t)n_json, "", 0);
     request->mode.gradient = problem->ask == GRADIENTS;
+    request->max_output_bytes = 1 << 23;
     add_rows(request, n_rows);
     add_rows(request, n_rows);
     add_rows(request, problem->ask == GRADIENTS ? n_batch * n * n : 0);
@@ -371,9 +374,10 @@ struct helper {
 static void *help(void *argument)
 {
     struct helper *helper = argument;
-    struct ad_job *job = NULL;
-    while (ad_queue_pop(helper->team.queue, &job) || job) {
-        ad_team_help(&helper->team, job);
+    struct ad_work work = {.kind = AD_WORK_END};
+    for (ad_queue_take(helper->team.queue, true, &work); work.kind == AD_WORK_HELP;
+         ad_queue_take(helper->team.queue, true, &work)) {
+        ad_team_help(&helper->team, work.job);
         atomic_fetch_add(&helper->n_jobs, 1);
     }
     return NULL;
@@ -384,17 +388,17 @@ static void *help(void *argument)
 static bool is_helped(struct problem problem, int n_times)
 {
     struct ad_queue *queue = ad_queue_create(1);
-    struct helper helper = {.team = {queue, 1, 2}};
+    struct helper helper = {.team = {.queue = queue, .index = 1, .n_workers = 2}};
     struct ad_team before = worker.team;
     struct ad_request *alone = scores_request(&problem);
     pthread_t thread;
-    ad_serve_infer(alone, &worker);
+    serving_serve(&serving, alone, &worker);
     ck_assert_msg(alone->error.status == AD_OK, "%s", alone->error.message);
     ck_assert_int_eq(pthread_create(&thread, NULL, help, &helper), 0);
-    worker.team = (struct ad_team){queue, 0, 2};
+    worker.team = (struct ad_team){.queue = queue, .n_workers = 2};
     for (int i = 0; i < n_times && atomic_load(&helper.n_jobs) == 0; i++) {
         struct ad_request *request = scores_request(&problem);
-        ad_serve_infer(request, &worker);
+        serving_serve(&serving, request, &worker);
         ck_assert_int_eq(request->error.status, AD_OK);
         ck_assert_uint_eq(request->reply.size, alone->reply.size);
         ck_assert(memcmp(request->reply.data, alone->reply.data, alone->reply.size) == 0);
@@ -410,21 +414,21 @@ static bool is_helped(struct problem problem, int n_times)
 
 START_TEST(test_large_is_spread)
 {
-    ck_assert(is_helped((struct problem){1, 512, FORWARD}, 20000));
+    ck_assert(is_helped((struct problem){1, 768, FORWARD}, 20000));
 }
 END_TEST
 
 /* What a forward is too small for may be worth it when there is more to do. */
 START_TEST(test_gradients_are_spread)
 {
-    ck_assert(!is_helped((struct problem){5, 170, FORWARD}, 100));
-    ck_assert(is_helped((struct problem){5, 170, GRADIENTS}, 20000));
+    ck_assert(!is_helped((struct problem){5, 180, FORWARD}, 100));
+    ck_assert(is_helped((struct problem){5, 180, GRADIENTS}, 20000));
 }
 END_TEST
 
 START_TEST(test_samples_are_spread)
 {
-    ck_assert(is_helped((struct problem){5, 170, SAMPLES}, 20000));
+    ck_assert(is_helped((struct problem){5, 180, SAMPLES}, 20000));
 }
 END_TEST
 

@@ -119,56 +119,71 @@ START_TEST(index_body_is_not_a_string)
 }
 END_TEST
 
-START_TEST(index_of_models)
+static void check_index(const struct ad_view *view, bool ready_only, const char *expected)
 {
-    attn_layer *loaded = (attn_layer *)(uintptr_t)64; /* never looked into */
-    struct ad_version versions[2] = {{.number = 1, .text = "1", .reason = "bad \"file\""},
-                                     {.number = 20, .text = "20", .layer = loaded}};
-    struct ad_version *list[2] = {&versions[0], &versions[1]};
-    struct ad_model models[2] = {{.name = "a", .reason = "no config.json"},
-                                 {.name = "b", .versions = list, .n_versions = 2}};
-    const struct ad_repository repository = {.models = models, .n_models = 2};
     struct ad_buffer out;
     ad_buffer_init(&out);
     struct ad_json json = ad_json_to(&out);
-    ad_describe_index(&json, &repository, false);
-    ck_assert_str_eq(
-        out.data,
+    ad_describe_index(&json, view, ready_only);
+    ck_assert_str_eq(out.data, expected);
+    ad_buffer_reset(&out);
+}
+
+START_TEST(index_of_models)
+{
+    struct ad_view_version versions[] = {
+        {.text = "1",
+         .state = AD_VERSION_UNAVAILABLE,
+         .reason = (char[]){"bad \"file\""}},
+        {.text = "20", .state = AD_VERSION_READY},
+        {.text = "21", .state = AD_VERSION_LOADING},
+        {.text = "22", .state = AD_VERSION_UNLOADING, .reason = (char[]){"unloaded"}}};
+    struct ad_view_model models[] = {
+        {.name = (char[]){"a"},
+         .state = AD_VERSION_UNAVAILABLE,
+         .reason = (char[]){"no config.json"}},
+        {.name = (char[]){"b"}, .versions = versions, .n_versions = 4},
+        {.name = (char[]){"c"}, .state = AD_VERSION_UNAVAILABLE},
+        {.name = (char[]){"d"}, .state = AD_VERSION_LOADING}};
+    const struct ad_view view = {models, 4};
+    check_index(
+        &view, false,
         "[{\"name\":\"a\",\"version\":\"\",\"state\":\"UNAVAILABLE\","
         "\"reason\":\"no config.json\"},"
         "{\"name\":\"b\",\"version\":\"1\",\"state\":\"UNAVAILABLE\","
         "\"reason\":\"bad \\\"file\\\"\"},"
-        "{\"name\":\"b\",\"version\":\"20\",\"state\":\"READY\",\"reason\":\"\"}]");
-    ad_buffer_reset(&out);
-    json = ad_json_to(&out);
-    ad_describe_index(&json, &repository, true);
-    ck_assert_str_eq(
-        out.data,
+        "{\"name\":\"b\",\"version\":\"20\",\"state\":\"READY\",\"reason\":\"\"},"
+        "{\"name\":\"b\",\"version\":\"21\",\"state\":\"LOADING\","
+        "\"reason\":\"\"},"
+        "{\"name\":\"b\",\"version\":\"22\",\"state\":\"UNLOADING\","
+        "\"reason\":\"unloaded\"},"
+        "{\"name\":\"c\"},"
+        "{\"name\":\"d\",\"version\":\"\",\"state\":\"LOADING\",\"reason\":\"\"}]");
+    check_index(
+        &view, true,
         "[{\"name\":\"b\",\"version\":\"20\",\"state\":\"READY\",\"reason\":\"\"}]");
-    ad_buffer_reset(&out);
 }
 END_TEST
 
 START_TEST(metadata_of_a_version)
 {
-    attn_layer *loaded = (attn_layer *)(uintptr_t)64; /* never looked into */
-    struct ad_version version = {
+    const struct ad_version version = {
         .model = (char[]){"m"},
         .text = "3",
-        .layer = loaded,
         .inputs = {{.name = "q", .dtype = ATTN_F32, .rank = 2, .shape = {-1, 8}},
                    {.name = "mask", .dtype = ATTN_BOOL, .optional = true}},
         .n_inputs = 2,
         .outputs = {{.name = "o", .dtype = ATTN_I64, .rank = 1, .shape = {4}}},
         .n_outputs = 1};
-    struct ad_version broken = {.text = "4"};
-    struct ad_version *list[2] = {&version, &broken};
-    const struct ad_model model = {
-        .name = version.model, .versions = list, .n_versions = 2};
+    struct ad_view_version versions[] = {{.text = "3", .state = AD_VERSION_READY},
+                                         {.text = "4", .state = AD_VERSION_UNAVAILABLE}};
+    struct ad_view_model model = {
+        .name = version.model, .versions = versions, .n_versions = 2};
+    const struct ad_view view = {&model, 1};
     struct ad_buffer out;
     ad_buffer_init(&out);
     struct ad_json json = ad_json_to(&out);
-    ad_describe_metadata(&json, &model, &version);
+    ad_describe_metadata(&json, &view, &version);
     ck_assert_str_eq(
         out.data,
         "{\"name\":\"m\",\"versions\":[\"3\"],\"platform\":\"attentiond\",\"inputs\":["
@@ -179,9 +194,51 @@ START_TEST(metadata_of_a_version)
 }
 END_TEST
 
+START_TEST(config_of_a_version)
+{
+    const struct attn_option options[] = {attn_bool("use_tanh", true)};
+    struct attn_spec spec = {.size = sizeof spec};
+    struct ad_version version = {
+        .model = (char[]){"m"},
+        .text = "3",
+        .settings = {.max_batch_rows = 5,
+                     .max_batch_requests = 6,
+                     .max_queue_delay_us = 7,
+                     .max_queue_size = 8,
+                     .n_priorities = 4,
+                     .default_priority = 2,
+                     .default_timeout_us = 9},
+        .config = (char[]){"{\"version_policy\":{\"all\":{}}}"},
+        .inputs = {{.name = "q", .dtype = ATTN_F32, .rank = 2, .shape = {-1, 8}}},
+        .n_inputs = 1};
+    ck_assert_int_eq(attn_spec_preset(&spec, "routing_score", options, 1, NULL), ATTN_OK);
+    ck_assert_int_eq(attn_layer_create(&spec, NULL, &version.layer, NULL), ATTN_OK);
+    struct ad_buffer out;
+    ad_buffer_init(&out);
+    struct ad_json json = ad_json_to(&out);
+    ad_describe_config(&json, &version);
+    ck_assert_str_eq(
+        out.data,
+        "{\"name\":\"m\",\"platform\":\"attentiond\",\"backend\":\"attentiond\","
+        "\"version_policy\":{\"all\":{}},\"max_batch_size\":0,"
+        "\"input\":[{\"name\":\"q\",\"data_type\":\"TYPE_FP32\",\"dims\":[-1,8]}],"
+        "\"output\":[],\"instance_group\":[{\"name\":\"m\",\"kind\":\"KIND_CPU\","
+        "\"count\":1}],\"dynamic_batching\":{\"preferred_batch_size\":[],"
+        "\"max_queue_delay_microseconds\":7,\"priority_levels\":4,"
+        "\"default_priority_level\":2,\"default_queue_policy\":{"
+        "\"timeout_action\":\"REJECT\",\"default_timeout_microseconds\":9,"
+        "\"allow_timeout_override\":true,\"max_queue_size\":8},"
+        "\"max_batch_rows\":5,\"max_batch_requests\":6},"
+        "\"parameters\":{\"kind\":{\"string_value\":\"routing_score\"}}}");
+    ad_buffer_reset(&out);
+    attn_layer_free(version.layer);
+}
+END_TEST
+
 START_TEST(error_reply)
 {
-    static const unsigned codes[] = {200, 400, 404, 405, 409, 413, 415, 422, 501, 499, 503, 500};
+    static const unsigned codes[] = {200, 400, 404, 405, 409, 413,
+                                     415, 422, 501, 499, 503, 500};
     for (int status = AD_OK; status <= AD_INTERNAL; status++) {
         ck_assert_uint_eq(ad_reply_code((enum ad_status)status), codes[status]);
     }
@@ -208,6 +265,7 @@ int main(void)
     tcase_add_test(tcase, index_body_is_not_a_string);
     tcase_add_test(tcase, index_of_models);
     tcase_add_test(tcase, metadata_of_a_version);
+    tcase_add_test(tcase, config_of_a_version);
     tcase_add_test(tcase, error_reply);
     suite_add_tcase(suite, tcase);
     return support_run(suite);

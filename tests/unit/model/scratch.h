@@ -5,12 +5,14 @@
 #include "model/repository.h"
 
 #include <check.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 struct scratch {
@@ -92,6 +94,14 @@ static inline void scratch_weights(struct scratch *scratch, const char *name,
     scratch_write(scratch, name, bytes, 8 + n_header + n_data);
 }
 
+/* Let a file be as old as that, so that its time can be relied on. */
+static inline void scratch_age(struct scratch *scratch, const char *name, time_t seconds)
+{
+    const struct timespec then = {.tv_sec = time(NULL) - seconds};
+    const struct timespec times[2] = {then, then};
+    ck_assert_int_eq(utimensat(AT_FDCWD, scratch_path(scratch, name), times, 0), 0);
+}
+
 #define SCRATCH_CONFIG \
     "{\"layer\": {\"kind\": \"routing_mha\", \"embedding_dim\": 4, \"n_heads\": 2}}"
 #define SCRATCH_SCORE "{\"layer\": {\"kind\": \"routing_score\"}}"
@@ -104,21 +114,66 @@ static inline void scratch_version(struct scratch *scratch, const char *name)
     scratch_weights(scratch, path, "project_out.weight", 4, 4);
 }
 
-static inline struct ad_repository *scratch_load(const struct scratch *scratch)
+static inline struct ad_repository *
+scratch_open(const struct ad_repository_config *config)
 {
     struct ad_repository *repository = NULL;
     struct ad_error error = {0};
-    ck_assert_msg(ad_repository_load(scratch->root, NULL, &repository, &error) == AD_OK,
-                  "%s", error.message);
+    ck_assert_msg(ad_repository_open(config, &repository, &error) == AD_OK, "%s",
+                  error.message);
     return repository;
 }
 
-static inline const struct ad_model *scratch_find(const struct ad_repository *repository,
-                                                  const char *name)
+static inline struct ad_repository *scratch_load(const struct scratch *scratch)
 {
-    const struct ad_model *model = ad_repository_find(repository, name, strlen(name));
-    ck_assert_msg(model != NULL, "no model %s", name);
-    return model;
+    return scratch_open(&(struct ad_repository_config){.root = scratch->root});
+}
+
+/* One model as it is seen; to be reset. */
+static inline struct ad_view scratch_view(struct ad_repository *repository,
+                                          const char *model)
+{
+    struct ad_view view;
+    ck_assert_int_eq(ad_repository_view(repository, model, &view, NULL), AD_OK);
+    ck_assert_msg(!model || view.n_models == 1, "no model %s", model);
+    return view;
+}
+
+static inline size_t scratch_n_models(struct ad_repository *repository)
+{
+    struct ad_view view = scratch_view(repository, NULL);
+    const size_t n = view.n_models;
+    ad_view_reset(&view);
+    return n;
+}
+
+static inline size_t scratch_n_versions(struct ad_repository *repository,
+                                        const char *model)
+{
+    struct ad_view view = scratch_view(repository, model);
+    const size_t n = view.models[0].n_versions;
+    ad_view_reset(&view);
+    return n;
+}
+
+/* The reason of a model, or of one of its versions; "" when there is none. Valid until called again
+ * four times. */
+static inline const char *scratch_reason(struct ad_repository *repository,
+                                         const char *model, const char *version)
+{
+    static char texts[4][1024];
+    static size_t next;
+    struct ad_view view = scratch_view(repository, model);
+    const char *reason = version ? NULL : view.models[0].reason;
+    for (size_t i = 0; version && i < view.models[0].n_versions; i++) {
+        if (strcmp(view.models[0].versions[i].text, version) == 0) {
+            reason = view.models[0].versions[i].reason;
+        }
+    }
+    char *text = texts[next++ % 4];
+    snprintf(text, sizeof texts[0], "%s", reason ? reason : "");
+    ad_view_reset(&view);
+    return text;
 }
 
 /* reason is "<root folder>/<expected>", or begins so when expected ends in "...". */
@@ -136,16 +191,26 @@ static inline void scratch_check_reason(struct scratch *scratch, const char *rea
     }
 }
 
-/* Acquire and release: the version that comes, or the message. */
-static inline void scratch_check_acquire(const struct ad_model *model,
-                                         const char *version, enum ad_status expected,
-                                         const char *text)
+static inline enum ad_status scratch_acquire(struct ad_repository *repository,
+                                             const char *model, const char *version,
+                                             struct ad_version **acquired,
+                                             struct ad_error *error)
 {
-    struct ad_version *acquired = NULL;
+    *acquired = NULL;
+    return ad_repository_acquire(repository, model, strlen(model), version,
+                                 version ? strlen(version) : 0, acquired, error);
+}
+
+/* Acquire and release: the version that comes, or the message. */
+static inline void scratch_check_acquire(struct ad_repository *repository,
+                                         const char *model, const char *version,
+                                         enum ad_status expected, const char *text)
+{
+    struct ad_version *acquired;
     struct ad_error error = {0};
-    ck_assert_int_eq(ad_model_acquire(model, version, version ? strlen(version) : 0,
-                                      &acquired, &error),
-                     expected);
+    ck_assert_msg(scratch_acquire(repository, model, version, &acquired, &error) ==
+                      expected,
+                  "%s", error.message);
     if (expected == AD_OK) {
         ck_assert_str_eq(acquired->text, text);
         ck_assert_ptr_nonnull(acquired->layer);

@@ -76,7 +76,91 @@ START_TEST(test_option_types)
 }
 END_TEST
 
+#define WITH(members) "{" SPEECH ", " members "}"
+
+START_TEST(test_serving_defaults)
+{
+    struct ad_manifest manifest = parse_good("{" SPEECH "}");
+    const struct ad_model_settings *settings = &manifest.settings;
+    ck_assert_uint_eq(settings->max_batch_rows, 32);
+    ck_assert_uint_eq(settings->max_batch_requests, 64);
+    ck_assert_uint_eq(settings->max_queue_delay_us, 0);
+    ck_assert_uint_eq(settings->max_queue_size, 0);
+    ck_assert_uint_eq(settings->n_priorities, 1);
+    ck_assert_uint_eq(settings->default_priority, 1);
+    ck_assert_uint_eq(settings->default_timeout_us, 0);
+    ck_assert_int_eq(manifest.policy.kind, AD_POLICY_ALL);
+    ck_assert_uint_eq(manifest.n_warmups, 0);
+    ad_manifest_reset(&manifest);
+}
+END_TEST
+
+START_TEST(test_serving_given)
+{
+    struct ad_manifest manifest = parse_good(
+        WITH("\"dynamic_batching\": {\"max_batch_rows\": 7, \"max_batch_requests\": 1,"
+             " \"max_queue_delay_microseconds\": 300},"
+             " \"queue_policy\": {\"max_queue_size\": 9, \"priority_levels\": 4,"
+             " \"default_priority_level\": 2, \"default_timeout_microseconds\": 11},"
+             " \"version_policy\": {\"specific\": {\"versions\": [3, 1, 3]}},"
+             " \"warmup\": [{\"name\": \"first\", \"count\": 3, \"inputs\": {"
+             "\"query\": {\"shape\": [1, 16], \"data\": \"random\"},"
+             " \"key\": {\"shape\": [], \"data\": \"zero\"}}}]"));
+    const struct ad_model_settings *settings = &manifest.settings;
+    ck_assert_uint_eq(settings->max_batch_rows, 7);
+    ck_assert_uint_eq(settings->max_batch_requests, 1);
+    ck_assert_uint_eq(settings->max_queue_delay_us, 300);
+    ck_assert_uint_eq(settings->max_queue_size, 9);
+    ck_assert_uint_eq(settings->n_priorities, 4);
+    ck_assert_uint_eq(settings->default_priority, 2);
+    ck_assert_uint_eq(settings->default_timeout_us, 11);
+    ck_assert_int_eq(manifest.policy.kind, AD_POLICY_SPECIFIC);
+    ck_assert_uint_eq(manifest.policy.n_versions, 2);
+    ck_assert_uint_eq(manifest.policy.versions[0], 1);
+    ck_assert_uint_eq(manifest.policy.versions[1], 3);
+    ck_assert_uint_eq(manifest.n_warmups, 1);
+    const struct ad_warmup *warmup = &manifest.warmups[0];
+    ck_assert_str_eq(warmup->name, "first");
+    ck_assert_uint_eq(warmup->count, 3);
+    ck_assert_uint_eq(warmup->n_inputs, 2);
+    ck_assert_str_eq(warmup->inputs[0].name, "query");
+    ck_assert_uint_eq(warmup->inputs[0].rank, 2);
+    ck_assert_uint_eq(warmup->inputs[0].shape[1], 16);
+    ck_assert(warmup->inputs[0].random);
+    ck_assert_uint_eq(warmup->inputs[1].rank, 0);
+    ck_assert(!warmup->inputs[1].random);
+    const struct attn_port ports[] = {{.name = "query", .dtype = ATTN_F32},
+                                      {.name = "key", .dtype = ATTN_I64}};
+    char *shown = ad_manifest_show(&manifest, ports, 2);
+    ck_assert_str_eq(shown,
+                     "{\"version_policy\":{\"specific\":{\"versions\":[1,3]}},"
+                     "\"model_warmup\":[{\"name\":\"first\",\"batch_size\":0,\"count\":3,"
+                     "\"inputs\":{\"query\":{\"data_type\":\"TYPE_FP32\",\"dims\":[1,16],"
+                     "\"random_data\":true},\"key\":{\"data_type\":\"TYPE_INT64\","
+                     "\"dims\":[],\"zero_data\":true}}}]}");
+    free(shown);
+    ad_manifest_reset(&manifest);
+    ad_manifest_reset(&manifest);
+}
+END_TEST
+
+/* Levels without a default: the lowest is. */
+START_TEST(test_default_priority)
+{
+    struct ad_manifest manifest =
+        parse_good(WITH("\"queue_policy\": {\"priority_levels\": 16}"));
+    ck_assert_uint_eq(manifest.settings.n_priorities, 16);
+    ck_assert_uint_eq(manifest.settings.default_priority, 16);
+    ad_manifest_reset(&manifest);
+}
+END_TEST
+
 static const char *const good[] = {
+    WITH("\"dynamic_batching\": {}, \"queue_policy\": {}, \"warmup\": []"),
+    WITH("\"version_policy\": {\"all\": {}}"),
+    WITH("\"version_policy\": {\"latest\": {}}"),
+    WITH("\"version_policy\": {\"latest\": {\"num_versions\": 3}}"),
+    WITH("\"warmup\": [{\"name\": \"a\", \"inputs\": {\"x\": {\"shape\": []}}}]"),
     "{\"layer\": {\"kind\": \"routing_score\"}}",
     "{\"layer\": {\"kind\": \"routing_score\", \"use_tanh\": true, \"C\": 2.5}}",
     "{\"layer\": {\"kind\": \"routing_score\", \"C\": -3}}",
@@ -100,6 +184,9 @@ struct bad {
         *message; /* after "config.json: ", in full or, with "...", its beginning */
 };
 
+#define KEYS                                                                      \
+    "layer, weights, empty_rows, weights_dtype, dynamic_batching, queue_policy, " \
+    "version_policy, warmup"
 #define CAUSAL(options) \
     "{\"layer\": {\"kind\": \"causal_mha\", \"output_shape\": [6, 8], " options "}}"
 #define WEIGHTS(members) "{" SPEECH ", \"weights\": {" members "}}"
@@ -130,17 +217,11 @@ static const struct bad bad[] = {
     /* the document */
     {"[]", "expected an object, got an array"},
     {"{}", "layer: expected an object, got nothing"},
-    {"{\"Layer\": {}}", "Layer: unknown key, expected one of layer, weights, empty_rows, "
-                        "weights_dtype"},
-    {"{" SPEECH ", \"\": 1}",
-     "\"\": unknown key, expected one of layer, weights, empty_rows, "
-     "weights_dtype"},
-    {"{" SPEECH ", \"" A50 "\": 1}",
-     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...: unknown key, expected one of "
-     "layer, weights, empty_rows, weights_dtype"},
-    {"{" SPEECH ", \"a\\n\xc2\x85\": 1}",
-     "a???: unknown key, expected one of layer, weights, empty_rows, "
-     "weights_dtype"},
+    {"{\"Layer\": {}}", "Layer: unknown key, expected one of " KEYS},
+    {"{" SPEECH ", \"\": 1}", "\"\": unknown key, expected one of " KEYS},
+    {"{" SPEECH ", \"" A50 "\": 1}", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa..."
+                                     ": unknown key, expected one of " KEYS},
+    {"{" SPEECH ", \"a\\n\xc2\x85\": 1}", "a???: unknown key, expected one of " KEYS},
     {"{" SPEECH ", \"empty_rows\": \"none\"}",
      "empty_rows: expected \"zero\" or \"nan\", got \"none\""},
     {"{" SPEECH ", \"weights_dtype\": \"bf8\"}",
@@ -216,6 +297,80 @@ static const struct bad bad[] = {
      "weights.names.c: expected the name of a tensor in the file, got \"\""},
     {WEIGHTS("\"names\": {\"c\": 1.5}"),
      "weights.names.c: expected the name of a tensor in the file, got 1.5"},
+    /* serving */
+    {WITH("\"dynamic_batching\": []"),
+     "dynamic_batching: expected an object, got an array"},
+    {WITH("\"dynamic_batching\": {\"preferred_batch_size\": [1]}"),
+     "dynamic_batching.preferred_batch_size: unknown key, expected one of "
+     "max_batch_rows, max_batch_requests, max_queue_delay_microseconds"},
+    {WITH("\"dynamic_batching\": {\"max_batch_rows\": 0}"),
+     "dynamic_batching.max_batch_rows: expected an integer 1..1048576, got 0"},
+    {WITH("\"dynamic_batching\": {\"max_batch_rows\": 1048577}"),
+     "dynamic_batching.max_batch_rows: expected an integer 1..1048576, got 1048577"},
+    {WITH("\"dynamic_batching\": {\"max_batch_requests\": 257}"),
+     "dynamic_batching.max_batch_requests: expected an integer 1..256, got 257"},
+    {WITH("\"dynamic_batching\": {\"max_queue_delay_microseconds\": -1}"),
+     "dynamic_batching.max_queue_delay_microseconds: expected an integer 0..60000000, "
+     "got -1"},
+    {WITH("\"dynamic_batching\": {\"max_queue_delay_microseconds\": 1.0}"),
+     "dynamic_batching.max_queue_delay_microseconds: expected an integer 0..60000000, "
+     "got 1"},
+    {WITH("\"queue_policy\": {\"priority_levels\": 17}"),
+     "queue_policy.priority_levels: expected an integer 0..16, got 17"},
+    {WITH("\"queue_policy\": {\"default_priority_level\": 1}"),
+     "queue_policy.default_priority_level: expected an integer 0..0, got 1"},
+    {WITH("\"queue_policy\": {\"priority_levels\": 2, \"default_priority_level\": 3}"),
+     "queue_policy.default_priority_level: expected an integer 0..2, got 3"},
+    {WITH("\"queue_policy\": {\"max_queue_size\": \"1\"}"),
+     "queue_policy.max_queue_size: expected an integer 0..1000000, got \"1\""},
+    {WITH("\"queue_policy\": {\"default_timeout_microseconds\": 86400000001}"),
+     "queue_policy.default_timeout_microseconds: expected an integer 0..86400000000, "
+     "got 86400000001"},
+    {WITH("\"version_policy\": {}"),
+     "version_policy: expected one of all, latest and specific, got 0"},
+    {WITH("\"version_policy\": {\"all\": {}, \"latest\": {}}"),
+     "version_policy: expected one of all, latest and specific, got 2"},
+    {WITH("\"version_policy\": {\"newest\": {}}"),
+     "version_policy.newest: unknown key, expected one of all, latest, specific"},
+    {WITH("\"version_policy\": {\"all\": {\"n\": 1}}"),
+     "version_policy.all.n: unknown key, expected none"},
+    {WITH("\"version_policy\": {\"all\": true}"),
+     "version_policy.all: expected an object, got true"},
+    {WITH("\"version_policy\": {\"latest\": {\"num_versions\": 0}}"),
+     "version_policy.latest.num_versions: expected an integer "
+     "1..9223372036854775807, got 0"},
+    {WITH("\"version_policy\": {\"specific\": {}}"),
+     "version_policy.specific.versions: expected an array of 1 to 1024 versions"},
+    {WITH("\"version_policy\": {\"specific\": {\"versions\": []}}"),
+     "version_policy.specific.versions: expected an array of 1 to 1024 versions"},
+    {WITH("\"version_policy\": {\"specific\": {\"versions\": [1, 0]}}"),
+     "version_policy.specific.versions[1]: expected an integer "
+     "1..9223372036854775807, got 0"},
+    /* warm-ups */
+    {WITH("\"warmup\": {}"), "warmup: expected an array, got an object"},
+    {WITH("\"warmup\": [7]"), "warmup[0]: expected an object, got 7"},
+    {WITH("\"warmup\": [{}]"),
+     "warmup[0].name: expected a string of 1 to 127 bytes, got nothing"},
+    {WITH("\"warmup\": [{\"name\": \"a\"}]"),
+     "warmup[0].inputs: expected an object of inputs by name, got nothing"},
+    {WITH("\"warmup\": [{\"name\": \"a\", \"inputs\": {}}]"),
+     "warmup[0].inputs: expected 1 to 32 inputs, got 0"},
+    {WITH("\"warmup\": [{\"name\": \"a\", \"count\": 1001, \"inputs\": {}}]"),
+     "warmup[0].count: expected an integer 1..1000, got 1001"},
+    {WITH("\"warmup\": [{\"name\": \"a\", \"batch\": 1}]"),
+     "warmup[0].batch: unknown key, expected one of name, count, inputs"},
+    {WITH("\"warmup\": [{\"name\": \"a\", \"inputs\": {\"x\": {}}}]"),
+     "warmup[0].inputs.x.shape: expected an array of sizes, got nothing"},
+    {WITH("\"warmup\": [{\"name\": \"a\", \"inputs\": {\"x\": {\"shape\": [-1]}}}]"),
+     "warmup[0].inputs.x.shape[0]: expected an integer 0..2147483647, got -1"},
+    {WITH("\"warmup\": [{\"name\": \"a\", \"inputs\": {\"x\": {\"shape\": "
+          "[1, 2, 3, 4, 5, 6, 7, 8, 9]}}}]"),
+     "warmup[0].inputs.x.shape: expected at most 8 sizes, got 9"},
+    {WITH("\"warmup\": [{\"name\": \"a\", \"inputs\": {\"x\": {\"shape\": [1], "
+          "\"data\": \"ones\"}}}]"),
+     "warmup[0].inputs.x.data: expected \"zero\" or \"random\", got \"ones\""},
+    {WITH("\"warmup\": [{\"name\": \"a\", \"inputs\": {\"\": {\"shape\": []}}}]"),
+     "warmup[0].inputs.\"\": expected an input's name as the key"},
     {WEIGHTS("\"names\": {\"\": \"b\"}"),
      "weights.names.\"\": expected a parameter's name as the key"},
 };
@@ -319,6 +474,9 @@ int main(void)
     tcase_add_test(tests, test_defaults);
     tcase_add_test(tests, test_everything_given);
     tcase_add_test(tests, test_option_types);
+    tcase_add_test(tests, test_serving_defaults);
+    tcase_add_test(tests, test_serving_given);
+    tcase_add_test(tests, test_default_priority);
     tcase_add_loop_test(tests, test_good, 0, sizeof good / sizeof *good);
     tcase_add_loop_test(tests, test_bad, 0, sizeof bad / sizeof *bad);
     tcase_add_test(tests, test_nul);

@@ -21,21 +21,24 @@ static void tear_down(void)
 
 START_TEST(test_demo_models)
 {
-    static const char *const names[] = {"causal_mha",    "relational_mha",
-                                        "routing_mha",   "routing_mha_proj",
-                                        "routing_score", "speech_mha"};
-    struct ad_repository *repository = NULL;
-    struct ad_error error = {0};
-    ck_assert_msg(ad_repository_load("config/models", NULL, &repository, &error) == AD_OK,
-                  "%s", error.message);
-    ck_assert_uint_eq(repository->n_models, sizeof names / sizeof *names);
-    for (size_t i = 0; i < repository->n_models; i++) {
-        const struct ad_model *model = &repository->models[i];
+    static const char *const names[] = {
+        "causal_mha",       "causal_steps",  "relational_mha", "routing_mha",
+        "routing_mha_proj", "routing_score", "speech_mha"};
+    struct ad_repository *repository =
+        scratch_open(&(struct ad_repository_config){.root = "config/models"});
+    struct ad_view view = scratch_view(repository, NULL);
+    ck_assert_uint_eq(view.n_models, sizeof names / sizeof *names);
+    for (size_t i = 0; i < view.n_models; i++) {
+        const struct ad_view_model *model = &view.models[i];
         ck_assert_str_eq(model->name, names[i]);
         ck_assert_msg(!model->reason, "%s", model->reason);
+        ck_assert_int_eq(model->state, AD_VERSION_READY);
         ck_assert_uint_eq(model->n_versions, 1);
-        ck_assert_str_eq(attn_layer_spec(model->versions[0]->layer)->kind, names[i]);
+        ck_assert_int_eq(model->versions[0].state, AD_VERSION_READY);
+        ck_assert_str_eq(attn_layer_spec(model->versions[0].version->layer)->kind,
+                         strcmp(names[i], "causal_steps") == 0 ? "causal_mha" : names[i]);
     }
+    ad_view_reset(&view);
     ck_assert(ad_repository_ready(repository, true));
     ad_repository_free(repository);
 }
@@ -54,19 +57,24 @@ START_TEST(test_good_model)
     scratch_text(&scratch, "m/config.json", SCRATCH_CONFIG);
     scratch_version(&scratch, "m/1");
     struct ad_repository *repository = scratch_load(&scratch);
-    ck_assert_str_eq(repository->root, scratch.root);
-    const struct ad_model *model = scratch_find(repository, "m");
-    ck_assert_ptr_null(model->reason);
-    ck_assert_uint_eq(model->n_versions, 1);
-    const struct ad_version *version = model->versions[0];
+    ck_assert_str_eq(ad_repository_root(repository), scratch.root);
+    ck_assert_int_eq(ad_repository_mode(repository), AD_CONTROL_NONE);
+    ck_assert_str_eq(scratch_reason(repository, "m", NULL), "");
+    ck_assert_uint_eq(scratch_n_versions(repository, "m"), 1);
+    struct ad_version *version;
+    ck_assert_int_eq(scratch_acquire(repository, "m", NULL, &version, NULL), AD_OK);
     ck_assert_str_eq(version->model, "m");
     ck_assert_uint_eq(version->number, 1);
     ck_assert_str_eq(version->text, "1");
-    ck_assert_ptr_null(version->reason);
+    ck_assert_ptr_nonnull(version->stats);
+    ck_assert_int_ge(version->load_ns, 0);
+    ck_assert_uint_eq(version->settings.max_batch_rows, 32);
+    ck_assert_str_eq(version->config, "{\"version_policy\":{\"all\":{}}}");
     ck_assert_uint_ge(version->n_inputs, 3);
     ck_assert_str_eq(version->inputs[0].name, "query");
     ck_assert_uint_ge(version->n_outputs, 1);
     ck_assert_str_eq(version->outputs[0].name, "out");
+    ad_version_release(version);
     ad_repository_free(repository);
 }
 END_TEST
@@ -74,8 +82,13 @@ END_TEST
 START_TEST(test_empty_repository)
 {
     struct ad_repository *repository = scratch_load(&scratch);
-    ck_assert_uint_eq(repository->n_models, 0);
-    ck_assert_ptr_null(ad_repository_find(repository, "m", 1));
+    ck_assert_uint_eq(scratch_n_models(repository), 0);
+    scratch_check_acquire(repository, "m", NULL, AD_NOT_FOUND,
+                          "Request for unknown model: 'm' is not found");
+    struct ad_view view;
+    ck_assert_int_eq(ad_repository_view(repository, "m", &view, NULL), AD_OK);
+    ck_assert_uint_eq(view.n_models, 0);
+    ad_view_reset(&view);
     ck_assert(ad_repository_ready(repository, true));
     ad_repository_free(repository);
     ad_repository_free(NULL);
@@ -88,7 +101,9 @@ START_TEST(test_no_repository)
     struct ad_error error = {0};
     char expected[1024];
     ck_assert_int_eq(
-        ad_repository_load(scratch_path(&scratch, "none"), NULL, &repository, &error),
+        ad_repository_open(
+            &(struct ad_repository_config){.root = scratch_path(&scratch, "none")},
+            &repository, &error),
         AD_NOT_FOUND);
     snprintf(expected, sizeof expected, "%s: no such folder",
              scratch_path(&scratch, "none"));
@@ -97,7 +112,9 @@ START_TEST(test_no_repository)
     scratch_text(&scratch, "file", "x");
     ad_error_clear(&error);
     ck_assert_int_eq(
-        ad_repository_load(scratch_path(&scratch, "file"), NULL, &repository, &error),
+        ad_repository_open(
+            &(struct ad_repository_config){.root = scratch_path(&scratch, "file")},
+            &repository, &error),
         AD_INVALID);
     snprintf(expected, sizeof expected, "%s: cannot be read: Not a directory",
              scratch_path(&scratch, "file"));
@@ -119,7 +136,7 @@ START_TEST(test_skipped_entries)
     scratch_text(&scratch, "overlong\xc0\xaf/config.json", SCRATCH_SCORE);
     ck_assert_int_eq(symlink("nowhere", scratch_path(&scratch, "dangling")), 0);
     struct ad_repository *repository = scratch_load(&scratch);
-    ck_assert_uint_eq(repository->n_models, 0);
+    ck_assert_uint_eq(scratch_n_models(repository), 0);
     ad_repository_free(repository);
 }
 END_TEST
@@ -132,8 +149,8 @@ START_TEST(test_linked_models)
     ck_assert_int_eq(symlink("..2026_01_01", scratch_path(&scratch, "..data")), 0);
     ck_assert_int_eq(symlink("..data/m", scratch_path(&scratch, "m")), 0);
     struct ad_repository *repository = scratch_load(&scratch);
-    ck_assert_uint_eq(repository->n_models, 1);
-    scratch_check_acquire(scratch_find(repository, "m"), NULL, AD_OK, "3");
+    ck_assert_uint_eq(scratch_n_models(repository), 1);
+    scratch_check_acquire(repository, "m", NULL, AD_OK, "3");
     ad_repository_free(repository);
 }
 END_TEST
@@ -155,18 +172,27 @@ START_TEST(test_order_and_names)
     scratch_text(&scratch, name, SCRATCH_SCORE);
 
     struct ad_repository *repository = scratch_load(&scratch);
-    ck_assert_uint_eq(repository->n_models, 7);
+    ck_assert_uint_eq(scratch_n_models(repository), 7);
+    struct ad_view view = scratch_view(repository, NULL);
     for (size_t i = 0; i < 7; i++) {
         const char *expected = sorted[i] ? sorted[i] : longest;
-        ck_assert_str_eq(repository->models[i].name, expected);
-        ck_assert_ptr_eq(scratch_find(repository, expected), &repository->models[i]);
+        ck_assert_str_eq(view.models[i].name, expected);
+        scratch_check_acquire(repository, expected, NULL, AD_OK, "1");
     }
-    ck_assert_ptr_null(ad_repository_find(repository, "", 0));
-    ck_assert_ptr_null(ad_repository_find(repository, "a\0", 2));
-    ck_assert_ptr_null(ad_repository_find(repository, "abc", 3));
-    ck_assert_ptr_eq(ad_repository_find(repository, "abc", 2),
-                     scratch_find(repository, "ab"));
-    ck_assert_ptr_null(ad_repository_find(repository, "z", 1));
+    ad_view_reset(&view);
+    struct ad_version *found = NULL;
+    ck_assert_int_eq(ad_repository_acquire(repository, "", 0, NULL, 0, &found, NULL),
+                     AD_NOT_FOUND);
+    ck_assert_int_eq(ad_repository_acquire(repository, "a\0", 2, NULL, 0, &found, NULL),
+                     AD_NOT_FOUND);
+    ck_assert_int_eq(ad_repository_acquire(repository, "abc", 3, NULL, 0, &found, NULL),
+                     AD_NOT_FOUND);
+    ck_assert_int_eq(ad_repository_acquire(repository, "z", 1, NULL, 0, &found, NULL),
+                     AD_NOT_FOUND);
+    ck_assert_int_eq(ad_repository_acquire(repository, "abc", 2, NULL, 0, &found, NULL),
+                     AD_OK);
+    ck_assert_str_eq(found->model, "ab");
+    ad_version_release(found);
     ad_repository_free(repository);
 }
 END_TEST
@@ -177,16 +203,16 @@ static void check_broken_model(const char *name, const char *reason)
 {
     scratch_text(&scratch, "good/config.json", SCRATCH_SCORE);
     struct ad_repository *repository = scratch_load(&scratch);
-    ck_assert_uint_eq(repository->n_models, 2);
-    scratch_check_acquire(scratch_find(repository, "good"), NULL, AD_OK, "1");
-    const struct ad_model *model = scratch_find(repository, name);
-    ck_assert_uint_eq(model->n_versions, 0);
-    scratch_check_reason(&scratch, model->reason, reason);
+    ck_assert_uint_eq(scratch_n_models(repository), 2);
+    scratch_check_acquire(repository, "good", NULL, AD_OK, "1");
+    ck_assert_uint_eq(scratch_n_versions(repository, name), 0);
+    const char *told = scratch_reason(repository, name, NULL);
+    scratch_check_reason(&scratch, told, reason);
     char message[1024];
     snprintf(message, sizeof message, "Request for model '%s' cannot be served: %s", name,
-             model->reason);
-    scratch_check_acquire(model, NULL, AD_UNAVAILABLE, message);
-    scratch_check_acquire(model, "1", AD_UNAVAILABLE, message);
+             told);
+    scratch_check_acquire(repository, name, NULL, AD_UNAVAILABLE, message);
+    scratch_check_acquire(repository, name, "1", AD_UNAVAILABLE, message);
     ck_assert(ad_repository_ready(repository, false));
     ck_assert(!ad_repository_ready(repository, true));
     ad_repository_free(repository);
@@ -256,7 +282,7 @@ START_TEST(test_config_of_the_largest_size)
     scratch_write(&scratch, "m/config.json", text, 1 << 20);
     free(text);
     struct ad_repository *repository = scratch_load(&scratch);
-    scratch_check_acquire(scratch_find(repository, "m"), NULL, AD_OK, "1");
+    scratch_check_acquire(repository, "m", NULL, AD_OK, "1");
     ad_repository_free(repository);
 }
 END_TEST
@@ -290,9 +316,8 @@ START_TEST(test_log_lines)
     FILE *file = tmpfile();
     ck_assert_ptr_nonnull(file);
     const struct ad_log log = {.level = AD_LOG_INFO, .fd = fileno(file)};
-    struct ad_repository *repository = NULL;
-    ck_assert_int_eq(ad_repository_load(scratch.root, &log, &repository, NULL), AD_OK);
-    ad_repository_free(repository);
+    ad_repository_free(
+        scratch_open(&(struct ad_repository_config){.root = scratch.root, .log = &log}));
 
     static const char *const expected[] = {
         "model not loaded model=broken reason=",

@@ -43,25 +43,26 @@ START_TEST(test_version_names)
         scratch_version(&scratch, name);
     }
     struct ad_repository *repository = scratch_load(&scratch);
-    const struct ad_model *model = scratch_find(repository, "m");
-    ck_assert_uint_eq(model->n_versions, 3);
-    ck_assert_uint_eq(model->versions[0]->number, 9);
-    ck_assert_uint_eq(model->versions[1]->number, 10);
-    ck_assert_uint_eq(model->versions[2]->number, INT64_MAX);
-    scratch_check_acquire(model, NULL, AD_OK, "9223372036854775807");
-    scratch_check_acquire(model, "9", AD_OK, "9");
-    scratch_check_acquire(model, "10", AD_OK, "10");
+    ck_assert_uint_eq(scratch_n_versions(repository, "m"), 3);
+    struct ad_view view = scratch_view(repository, "m");
+    ck_assert_uint_eq(view.models[0].versions[0].number, 9);
+    ck_assert_uint_eq(view.models[0].versions[1].number, 10);
+    ck_assert_uint_eq(view.models[0].versions[2].number, INT64_MAX);
+    ad_view_reset(&view);
+    scratch_check_acquire(repository, "m", NULL, AD_OK, "9223372036854775807");
+    scratch_check_acquire(repository, "m", "9", AD_OK, "9");
+    scratch_check_acquire(repository, "m", "10", AD_OK, "10");
     scratch_check_acquire(
-        model, "09", AD_NOT_FOUND,
+        repository, "m", "09", AD_NOT_FOUND,
         "Request for unknown model version: 'm' version '09' is not found");
     scratch_check_acquire(
-        model, "1", AD_NOT_FOUND,
+        repository, "m", "1", AD_NOT_FOUND,
         "Request for unknown model version: 'm' version '1' is not found");
     scratch_check_acquire(
-        model, "", AD_NOT_FOUND,
+        repository, "m", "", AD_NOT_FOUND,
         "Request for unknown model version: 'm' version '' is not found");
     scratch_check_acquire(
-        model, "7", AD_NOT_FOUND,
+        repository, "m", "7", AD_NOT_FOUND,
         "Request for unknown model version: 'm' version '7' is not found");
     ad_repository_free(repository);
 }
@@ -77,13 +78,13 @@ START_TEST(test_layer_without_parameters)
     scratch_text(&scratch, "versions/2/model.safetensors", "not read");
     scratch_folder(&scratch, "versions/4");
     struct ad_repository *repository = scratch_load(&scratch);
-    scratch_check_acquire(scratch_find(repository, "alone"), NULL, AD_OK, "1");
-    scratch_check_acquire(scratch_find(repository, "alone"), "1", AD_OK, "1");
-    scratch_check_acquire(scratch_find(repository, "weights"), NULL, AD_OK, "1");
-    scratch_check_acquire(scratch_find(repository, "versions"), NULL, AD_OK, "4");
-    scratch_check_acquire(scratch_find(repository, "versions"), "2", AD_OK, "2");
+    scratch_check_acquire(repository, "alone", NULL, AD_OK, "1");
+    scratch_check_acquire(repository, "alone", "1", AD_OK, "1");
+    scratch_check_acquire(repository, "weights", NULL, AD_OK, "1");
+    scratch_check_acquire(repository, "versions", NULL, AD_OK, "4");
+    scratch_check_acquire(repository, "versions", "2", AD_OK, "2");
     scratch_check_acquire(
-        scratch_find(repository, "versions"), "1", AD_NOT_FOUND,
+        repository, "versions", "1", AD_NOT_FOUND,
         "Request for unknown model version: 'versions' version '1' is not found");
     ad_repository_free(repository);
 }
@@ -100,25 +101,27 @@ START_TEST(test_broken_versions)
     scratch_text(&scratch, "m/5/model.safetensors", "short");
     scratch_folder(&scratch, "m/6");
     struct ad_repository *repository = scratch_load(&scratch);
-    const struct ad_model *model = scratch_find(repository, "m");
-    ck_assert_uint_eq(model->n_versions, 6);
-    ck_assert_ptr_null(model->reason);
-    scratch_check_acquire(model, NULL, AD_OK, "2");
-    scratch_check_acquire(model, "1", AD_OK, "1");
-    scratch_check_reason(&scratch, model->versions[2]->reason,
+    ck_assert_uint_eq(scratch_n_versions(repository, "m"), 6);
+    ck_assert_str_eq(scratch_reason(repository, "m", NULL), "");
+    scratch_check_acquire(repository, "m", NULL, AD_OK, "2");
+    scratch_check_acquire(repository, "m", "1", AD_OK, "1");
+    scratch_check_reason(&scratch, scratch_reason(repository, "m", "3"),
                          "m/3/model.safetensors: ...");
-    ck_assert_ptr_nonnull(strstr(model->versions[2]->reason, "project_out.weight"));
-    scratch_check_reason(&scratch, model->versions[3]->reason,
+    ck_assert_ptr_nonnull(
+        strstr(scratch_reason(repository, "m", "3"), "project_out.weight"));
+    scratch_check_reason(&scratch, scratch_reason(repository, "m", "4"),
                          "m/4/model.safetensors: ...");
-    ck_assert_ptr_nonnull(strstr(model->versions[3]->reason, "project_out.weight"));
-    scratch_check_reason(&scratch, model->versions[4]->reason,
+    ck_assert_ptr_nonnull(
+        strstr(scratch_reason(repository, "m", "4"), "project_out.weight"));
+    scratch_check_reason(&scratch, scratch_reason(repository, "m", "5"),
                          "m/5/model.safetensors: ...");
-    ck_assert_ptr_nonnull(strstr(model->versions[5]->reason, "/m/6/model.safetensors"));
+    ck_assert_ptr_nonnull(
+        strstr(scratch_reason(repository, "m", "6"), "/m/6/model.safetensors"));
     char message[1024];
     snprintf(message, sizeof message,
              "Request for model 'm' version '3' cannot be served: %s",
-             model->versions[2]->reason);
-    scratch_check_acquire(model, "3", AD_UNAVAILABLE, message);
+             scratch_reason(repository, "m", "3"));
+    scratch_check_acquire(repository, "m", "3", AD_UNAVAILABLE, message);
     ck_assert(ad_repository_ready(repository, false));
     ck_assert(!ad_repository_ready(repository, true));
     ad_repository_free(repository);
@@ -131,13 +134,13 @@ START_TEST(test_no_version_loads)
     scratch_folder(&scratch, "m/1");
     scratch_text(&scratch, "m/2/model.safetensors", "short");
     struct ad_repository *repository = scratch_load(&scratch);
-    const struct ad_model *model = scratch_find(repository, "m");
-    ck_assert_uint_eq(model->n_versions, 2);
-    ck_assert_str_eq(model->reason, model->versions[1]->reason);
+    ck_assert_uint_eq(scratch_n_versions(repository, "m"), 2);
+    ck_assert_str_eq(scratch_reason(repository, "m", NULL),
+                     scratch_reason(repository, "m", "2"));
     char message[1024];
     snprintf(message, sizeof message, "Request for model 'm' cannot be served: %s",
-             model->reason);
-    scratch_check_acquire(model, NULL, AD_UNAVAILABLE, message);
+             scratch_reason(repository, "m", NULL));
+    scratch_check_acquire(repository, "m", NULL, AD_UNAVAILABLE, message);
     ck_assert(!ad_repository_ready(repository, true));
     ad_repository_free(repository);
 }
@@ -166,11 +169,11 @@ START_TEST(test_file_prefix_and_names)
     scratch_weights(&scratch, "absent/1/model.safetensors", "W", 4, 4);
     scratch_weights(&scratch, "unknown/1/model.safetensors", "W", 4, 4);
     struct ad_repository *repository = scratch_load(&scratch);
-    scratch_check_acquire(scratch_find(repository, "prefix"), NULL, AD_OK, "1");
-    scratch_check_acquire(scratch_find(repository, "names"), NULL, AD_OK, "1");
-    scratch_check_reason(&scratch, scratch_find(repository, "absent")->reason,
+    scratch_check_acquire(repository, "prefix", NULL, AD_OK, "1");
+    scratch_check_acquire(repository, "names", NULL, AD_OK, "1");
+    scratch_check_reason(&scratch, scratch_reason(repository, "absent", NULL),
                          "absent/1/model.safetensors: ...");
-    scratch_check_reason(&scratch, scratch_find(repository, "unknown")->reason,
+    scratch_check_reason(&scratch, scratch_reason(repository, "unknown", NULL),
                          "unknown/1/model.safetensors: ...");
     ad_repository_free(repository);
 }
@@ -183,14 +186,14 @@ START_TEST(test_references)
     scratch_text(&scratch, "m/config.json", SCRATCH_CONFIG);
     scratch_version(&scratch, "m/1");
     struct ad_repository *repository = scratch_load(&scratch);
-    const struct ad_model *model = scratch_find(repository, "m");
-    ck_assert_uint_eq(atomic_load(&model->versions[0]->references), 1);
     struct ad_version *a = NULL;
     struct ad_version *b = NULL;
     struct ad_version *none = NULL;
-    ck_assert_int_eq(ad_model_acquire(model, NULL, 0, &a, NULL), AD_OK);
-    ck_assert_int_eq(ad_model_acquire(model, "12", 1, &b, NULL), AD_OK);
-    ck_assert_int_eq(ad_model_acquire(model, "12", 2, &none, NULL), AD_NOT_FOUND);
+    ck_assert_int_eq(scratch_acquire(repository, "m", NULL, &a, NULL), AD_OK);
+    ck_assert_int_eq(ad_repository_acquire(repository, "mm", 1, "12", 1, &b, NULL),
+                     AD_OK);
+    ck_assert_int_eq(ad_repository_acquire(repository, "m", 1, "12", 2, &none, NULL),
+                     AD_NOT_FOUND);
     ck_assert_ptr_eq(a, b);
     ck_assert_uint_eq(atomic_load(&a->references), 3);
     ad_version_release(b);
