@@ -12,35 +12,49 @@
 
 void ad_buffer_init(struct ad_buffer *buffer)
 {
-    *buffer = (struct ad_buffer){NULL, 0, 0};
+    *buffer = (struct ad_buffer){NULL, 0, 0, 0};
+}
+
+static char *allocation_of(const struct ad_buffer *buffer)
+{
+    return buffer->data ? buffer->data - buffer->lead : NULL;
 }
 
 void ad_buffer_reset(struct ad_buffer *buffer)
 {
-    free(buffer->data);
+    free(allocation_of(buffer));
     ad_buffer_init(buffer);
+}
+
+bool ad_buffer_start(struct ad_buffer *buffer, size_t lead, size_t n)
+{
+    buffer->lead = lead;
+    return ad_buffer_reserve(buffer, n);
 }
 
 /* The contents in memory of another size, the old memory being gone; NULL: out of memory, and it is
  * not. Large memory is copied once more than realloc would, and found sooner. */
 static char *move(struct ad_buffer *buffer, size_t capacity)
 {
-    if (capacity < AD_LARGE) {
-        return realloc(buffer->data, capacity);
+    size_t n_bytes = buffer->lead + capacity;
+    if (n_bytes < AD_LARGE) {
+        char *moved = realloc(allocation_of(buffer), n_bytes);
+        return moved ? moved + buffer->lead : NULL;
     }
-    char *data = ad_large_alloc(capacity);
-    if (data && buffer->size > 0) {
-        memcpy(data, buffer->data, buffer->size);
+    char *moved = ad_large_alloc(n_bytes);
+    if (!moved) {
+        return NULL;
     }
-    if (data) {
-        free(buffer->data);
+    if (buffer->size > 0) {
+        memcpy(moved + buffer->lead, buffer->data, buffer->size);
     }
-    return data;
+    free(allocation_of(buffer));
+    return moved + buffer->lead;
 }
 
 bool ad_buffer_reserve(struct ad_buffer *buffer, size_t n)
 {
-    if (n >= PTRDIFF_MAX - buffer->size) {
+    if (n >= PTRDIFF_MAX - buffer->size - buffer->lead) {
         return false;
     }
     size_t need = buffer->size + n + 1;

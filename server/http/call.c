@@ -16,7 +16,9 @@
 
 #define CONTROL_BODY_LIMIT ((uint64_t)64 << 10) /* where no worker answers */
 #define FIRST_RESERVE \
-    ((uint64_t)256 << 10) /* an announced length costs no more than this */
+    ((uint64_t)1      \
+     << 20) /* an announced length costs no more than this, and that only as it comes */
+#define ALIGNMENT ((uint64_t)64)
 
 struct ad_call *ad_call_create(struct ad_service *service,
                                struct MHD_Connection *connection)
@@ -155,6 +157,16 @@ static bool is_discardable(const struct ad_call *call, uint64_t body_length)
            call->error.status != AD_TOO_LARGE;
 }
 
+/* What brings the tensors behind the JSON to an aligned place, so that they can stay there. */
+static size_t lead_of(const struct ad_call *call)
+{
+    uint64_t n_json = 0;
+    return call->headers.json_length &&
+                   ad_headers_number(call->headers.json_length, &n_json)
+               ? (size_t)(-n_json % ALIGNMENT)
+               : 0;
+}
+
 enum MHD_Result ad_call_begin(struct ad_call *call, const char *url, const char *verb,
                               const char *version)
 {
@@ -176,7 +188,8 @@ enum MHD_Result ad_call_begin(struct ad_call *call, const char *url, const char 
         return MHD_YES;
     }
     /* Also makes sure that an empty body is a string. */
-    if (!ad_buffer_reserve(&call->body, (size_t)smaller(body_length, FIRST_RESERVE))) {
+    if (!ad_buffer_start(&call->body, lead_of(call),
+                         (size_t)smaller(body_length, FIRST_RESERVE))) {
         ad_fail(&call->error, AD_INTERNAL, "out of memory");
     }
     return MHD_YES;

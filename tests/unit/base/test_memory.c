@@ -176,6 +176,36 @@ START_TEST(test_buffer_reserve)
 }
 END_TEST
 
+/* However it grows, what begins behind a lead stays there. */
+START_TEST(test_buffer_with_a_lead)
+{
+    static const size_t leads[] = {0, 1, 16, 63};
+    for (size_t i = 0; i < sizeof leads / sizeof *leads; i++) {
+        struct ad_buffer buffer;
+        ad_buffer_init(&buffer);
+        ck_assert(ad_buffer_start(&buffer, leads[i], 10));
+        ck_assert_uint_eq(buffer.size, 0);
+        ck_assert_int_eq(buffer.data[0], '\0');
+        for (size_t n = 0; n < 3000000; n += 1000) {
+            char bytes[1000];
+            memset(bytes, 'a' + (int)(n / 1000 % 26), sizeof bytes);
+            ck_assert(ad_buffer_append(&buffer, bytes, sizeof bytes));
+            ck_assert_uint_eq(((uintptr_t)buffer.data - leads[i]) % 16, 0);
+        }
+        size_t n_wrong = 0;
+        for (size_t n = 0; n < 3000000; n++) {
+            n_wrong += buffer.data[n] != 'a' + (char)(n / 1000 % 26);
+        }
+        ck_assert_uint_eq(n_wrong, 0);
+        ad_buffer_reset(&buffer);
+        ck_assert_uint_eq(buffer.lead, 0);
+        ck_assert_ptr_null(buffer.data);
+        ck_assert(!ad_buffer_start(&buffer, leads[i], SIZE_MAX - leads[i]));
+        ad_buffer_reset(&buffer);
+    }
+}
+END_TEST
+
 START_TEST(test_buffer_printf)
 {
     struct ad_buffer buffer;
@@ -230,6 +260,7 @@ int main(void)
     tcase_add_test(tests, test_buffer_grows);
     tcase_add_test(tests, test_buffer_of_nothing);
     tcase_add_test(tests, test_buffer_reserve);
+    tcase_add_test(tests, test_buffer_with_a_lead);
     tcase_add_test(tests, test_buffer_printf);
     tcase_add_test(tests, test_buffer_out_of_memory);
     return support_run(suite);

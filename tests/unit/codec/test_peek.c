@@ -16,7 +16,7 @@ static void peek(const char *json, size_t n, uint64_t *timeout_us, uint64_t *pri
     ck_assert_ptr_nonnull(request);
     ck_assert_ptr_nonnull(bytes);
     memcpy(bytes, json, n);
-    request->body = (struct ad_buffer){bytes, n, n};
+    request->body = (struct ad_buffer){.data = bytes, .size = n, .capacity = n};
     request->n_json = n;
     request->timeout_us = NONE;
     request->priority = NONE;
