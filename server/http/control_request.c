@@ -59,13 +59,6 @@ static struct ad_override_file *add_file(struct ad_command *command)
     return &files[command->n_files++];
 }
 
-static void no_memory(struct ad_reader *reader)
-{
-    if (!reader->status) {
-        reader->status = ad_fail(reader->error, AD_INTERNAL, "out of memory");
-    }
-}
-
 /* Whether there is no such file yet, and it can be one. */
 static bool check_file(struct ad_reader *reader, const struct ad_command *command,
                        const char *path)
@@ -99,7 +92,7 @@ static void read_file(struct ad_reader *reader, struct ad_command *command)
     }
     if (!file || !file->path) {
         command->n_files -= file != NULL; /* a file without a path is none */
-        no_memory(reader);
+        ad_reader_no_memory(reader);
         return;
     }
     size_t n = 0;

@@ -39,7 +39,7 @@ static void fail_expected(struct ad_reader *reader, const char *expected)
                    (size_t)(reader->at - reader->start));
 }
 
-static void no_memory(struct ad_reader *reader)
+void ad_reader_no_memory(struct ad_reader *reader)
 {
     if (!reader->status) {
         reader->status = ad_fail(reader->error, AD_INTERNAL, "out of memory");
@@ -211,7 +211,7 @@ char *ad_reader_string(struct ad_reader *reader, size_t *n_bytes)
     /* up to the closing quote, or one that is escaped: it grows no further than what is left */
     char *text = malloc((size_t)(reader->end - reader->at) + 1);
     if (!text) {
-        no_memory(reader);
+        ad_reader_no_memory(reader);
         return NULL;
     }
     const size_t n = take_characters(reader, text);

@@ -53,4 +53,7 @@ void ad_reader_end(struct ad_reader *reader);
 void ad_reader_fail(struct ad_reader *reader, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The same for want of memory. */
+void ad_reader_no_memory(struct ad_reader *reader);
+
 #endif
