@@ -369,7 +369,8 @@ void ad_serve_run(void *context, const struct ad_requests *batch,
             fail_all(batch);
         }
     }
+    int64_t now_ns = ad_clock_now_ns();
     for (struct ad_request *request = batch->first; request; request = request->next) {
-        ad_sequences_give(request, ad_clock_now_ns());
+        ad_sequences_give(request, now_ns);
     }
 }

@@ -30,7 +30,7 @@ static void run(void *context, size_t n_tasks, attn_task *task, void *argument)
     const struct ad_team *team = context;
     struct ad_job job;
     ad_job_init(&job, n_tasks, task, argument);
-    bool offered = n_tasks > 1 && team->queue;
+    bool offered = n_tasks > 1 && team->n_workers > 1 && team->queue;
     if (offered) {
         ad_queue_offer(team->queue, &job);
     }
