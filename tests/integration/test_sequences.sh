@@ -268,11 +268,11 @@ starts() {
 holds "what is idle for a while makes room" wait_for starts
 stop_daemon "limits: it stops"
 
-serve --sequence-idle-timeout-secs=1
+serve --sequence-idle-timeout-secs=2
 step 1,0,0,0 '"sequence_id":1,"sequence_start":true'
 step 1,0,0,0 '"sequence_id":1'
 expect_status "idle timeout: not at once" 200
-sleep 2.5
+sleep 4
 step 1,0,0,0 '"sequence_id":1'
 lost "idle timeout: forgotten"
 stop_daemon "idle timeout: it stops"
