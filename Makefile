@@ -14,7 +14,7 @@ Q := $(if $(filter 1,$(V)),,@)
 
 # What the build and the tests need, as Debian names it.
 BUILD_PACKAGES := gcc libc6-dev pkg-config libmicrohttpd-dev libjansson-dev \
-	libopenblas-pthread-dev
+	libopenblas-pthread-dev libgnutls28-dev zlib1g-dev libzstd-dev
 TEST_PACKAGES := $(BUILD_PACKAGES) check curl python3
 NEON_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 CHECK_ALL_PACKAGES := $(TEST_PACKAGES) $(NEON_PACKAGES) clang libclang-rt-14-dev clang-format valgrind \
@@ -37,7 +37,7 @@ PKG_CONFIG ?= pkg-config
 BLAS_CFLAGS = $(shell $(PKG_CONFIG) --cflags openblas)
 BLAS_LIBS = $(shell $(PKG_CONFIG) --libs openblas)
 CHECK_LIBS = $(shell $(PKG_CONFIG) --libs check)
-SERVER_LIBS := -lmicrohttpd -ljansson -lm
+SERVER_LIBS := -lmicrohttpd -lgnutls -ljansson -lz -lzstd -lm
 
 ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -fPIC -pthread -fstack-protector-strong $(WARNINGS) \
 	$(CFLAGS_$(MODE)) -DATTN_VERSION='"$(VERSION)"' -Iinclude $(CFLAGS)
@@ -200,11 +200,11 @@ $B/tests/golden/golden: $(GOLDEN_OBJECTS) $B/libattention.so
 		-L$B -lattention -ljansson -lm
 
 $B/tests/fuzz/replay_%: $B/tests/fuzz/%.o $B/tests/fuzz/replay.o \
-		$(call archive,codec sched model base) $(LIB_ARCHIVE)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ -ljansson -lm
+		$(call archive,http codec sched model base) $(LIB_ARCHIVE)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(SERVER_LIBS)
 
-$B/tests/fuzz/fuzz_%: $B/tests/fuzz/fuzz_%.o $(call archive,codec sched model base) $(LIB_ARCHIVE)
-	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $^ -ljansson -lm
+$B/tests/fuzz/fuzz_%: $B/tests/fuzz/fuzz_%.o $(call archive,http codec sched model base) $(LIB_ARCHIVE)
+	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(SERVER_LIBS)
 
 .PHONY: check-built
 check-built: all check-unit check-golden check-fuzz check-integration check-lint

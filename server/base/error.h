@@ -13,10 +13,14 @@
 #define AD_STATUS_LIST(X)                                                              \
     X(AD_OK, "ok")                                                                     \
     X(AD_INVALID, "bad request") /* the caller's request or configuration is wrong */  \
-    X(AD_NOT_FOUND, "not found") /* no such path, model, version or file */            \
-    X(AD_METHOD, "method not allowed")   /* the path is known, the verb is not */      \
-    X(AD_CONFLICT, "conflict")           /* a sequence that is lost or busy */         \
-    X(AD_TOO_LARGE, "too large")         /* over a configured limit, which is named */ \
+    X(AD_UNAUTHORIZED, "unauthorized") /* no key or certificate, or a wrong one */     \
+    X(AD_FORBIDDEN, "forbidden")       /* who asks is known, and may not */            \
+    X(AD_NOT_FOUND, "not found")       /* no such path, model, version or file */      \
+    X(AD_METHOD, "method not allowed") /* the path is known, the verb is not */        \
+    X(AD_CONFLICT, "conflict")         /* a sequence that is lost or busy */           \
+    X(AD_TOO_LARGE, "too large")       /* over a configured limit, which is named */   \
+    X(AD_HEADERS_TOO_LARGE, "headers too large") /* over --http-max-header-size */     \
+    X(AD_RATE_LIMITED, "too many requests")      /* a key over its rate */             \
     X(AD_MEDIA, "unsupported encoding")  /* Content-Encoding that is not offered */    \
     X(AD_NONFINITE, "not representable") /* NaN or infinity that JSON cannot carry */  \
     X(AD_UNSUPPORTED, "not offered") /* an extension that this daemon does not have */ \

@@ -27,7 +27,7 @@ struct ad_options {
     char *load_model;              /* --load-model: names parted by commas; NULL: none */
     uint64_t repository_poll_secs; /* --repository-poll-secs */
     bool strict_readiness;         /* --strict-readiness */
-    char *http_address;            /* --http-address, 127.0.0.1; IPv6 too */
+    char *http_address;            /* --http-address, 127.0.0.1; parted by commas */
     uint64_t http_port;         /* --http-port, 8000; 0: any free one, which is logged */
     uint64_t http_thread_count; /* --http-thread-count: I/O threads */
     uint64_t http_max_input_size; /* --http-max-input-size: bytes of a request body */
@@ -35,7 +35,30 @@ struct ad_options {
         http_max_output_size; /* --http-max-output-size: bytes of all outputs of a request */
     uint64_t http_max_connections; /* --http-max-connections */
     uint64_t http_idle_timeout;    /* --http-idle-timeout: seconds */
-    uint64_t workers;              /* --workers; 0: as many as processors are available */
+    char *http_unix_socket;        /* --http-unix-socket: PATH, NULL: none */
+    char *http_unix_socket_mode;   /* --http-unix-socket-mode: octal digits */
+    char *http_admin_address;  /* --http-admin-address: NULL: all routes are everywhere */
+    uint64_t http_admin_port;  /* --http-admin-port: of that listener */
+    char *tls_certificate;     /* --tls-certificate: FILE, NULL: plain HTTP */
+    char *tls_key;             /* --tls-key: FILE */
+    char *tls_minimum_version; /* --tls-minimum-version: 1.2|1.3 */
+    char *tls_client_ca; /* --tls-client-ca: FILE, NULL: clients need no certificate */
+    char *api_keys;      /* --api-keys: FILE, NULL: no keys are needed */
+    char *cors_allow_origins; /* --cors-allow-origins: NULL: none */
+    char *trusted_proxies;    /* --trusted-proxies: NULL: none */
+    uint64_t
+        http_max_header_size; /* --http-max-header-size: bytes of request line and headers */
+    uint64_t
+        http_max_connections_per_address; /* --http-max-connections-per-address: 0: no limit */
+    uint64_t
+        http_max_requests_per_connection; /* --http-max-requests-per-connection: 0: no limit */
+    uint64_t http_header_timeout;         /* --http-header-timeout: seconds */
+    uint64_t http_body_timeout;           /* --http-body-timeout: seconds */
+    uint64_t http_min_rate;               /* --http-min-rate: bytes per second */
+    uint64_t
+        http_compression_level; /* --http-compression-level: 0: replies are not compressed */
+    bool allow_client_shm;      /* --allow-client-shm */
+    uint64_t workers;           /* --workers; 0: as many as processors are available */
     uint64_t queue_size;   /* --queue-size: requests waiting for one version of a model */
     uint64_t queue_memory; /* --queue-memory: bytes of all request bodies */
     uint64_t sequence_max; /* --sequence-max */

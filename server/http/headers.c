@@ -22,7 +22,7 @@ static bool is_token(const char *name)
 }
 
 /* May a header come again? Transfer codings add up, so two of them are never one. */
-enum repetition { NEVER, IF_EQUAL, FIRST_COUNTS };
+enum repetition { NEVER, IF_EQUAL, FIRST_COUNTS, LAST_COUNTS };
 
 void ad_headers_note(struct ad_headers *headers, const char *name, const char *value)
 {
@@ -30,16 +30,25 @@ void ad_headers_note(struct ad_headers *headers, const char *name, const char *v
         const char *name;
         const char **value;
         enum repetition repeated;
-    } known[] = {{"Content-Length", &headers->content_length, IF_EQUAL},
-                 {"Transfer-Encoding", &headers->transfer_encoding, NEVER},
-                 {"Content-Encoding", &headers->content_encoding, IF_EQUAL},
-                 {JSON_LENGTH, &headers->json_length, IF_EQUAL},
-                 {"Expect", &headers->expect, IF_EQUAL},
-                 {"Accept", &headers->accept, FIRST_COUNTS},
-                 {"X-Sequence-Id", &headers->sequence_id, IF_EQUAL},
-                 {"X-Request-Id", &headers->request_id, FIRST_COUNTS},
-                 {"traceparent", &headers->traceparent, FIRST_COUNTS},
-                 {"Server-Timing", &headers->server_timing, FIRST_COUNTS}};
+    } known[] = {
+        {"Content-Length", &headers->content_length, IF_EQUAL},
+        {"Transfer-Encoding", &headers->transfer_encoding, NEVER},
+        {"Content-Encoding", &headers->content_encoding, IF_EQUAL},
+        {JSON_LENGTH, &headers->json_length, IF_EQUAL},
+        {"Expect", &headers->expect, IF_EQUAL},
+        {"Accept", &headers->accept, FIRST_COUNTS},
+        {"Accept-Encoding", &headers->accept_encoding, FIRST_COUNTS},
+        {"Authorization", &headers->authorization, IF_EQUAL},
+        {"X-API-Key", &headers->api_key, IF_EQUAL},
+        {"Origin", &headers->origin, IF_EQUAL},
+        {"Access-Control-Request-Method", &headers->requested_method, IF_EQUAL},
+        {"Access-Control-Request-Headers", &headers->requested_headers, FIRST_COUNTS},
+        {"Forwarded", &headers->forwarded, LAST_COUNTS},
+        {"X-Forwarded-For", &headers->forwarded_for, LAST_COUNTS},
+        {"X-Sequence-Id", &headers->sequence_id, IF_EQUAL},
+        {"X-Request-Id", &headers->request_id, FIRST_COUNTS},
+        {"traceparent", &headers->traceparent, FIRST_COUNTS},
+        {"Server-Timing", &headers->server_timing, FIRST_COUNTS}};
     value = value ? value : "";
     if (!is_token(name)) {
         headers->bad_name = name;
@@ -48,7 +57,7 @@ void ad_headers_note(struct ad_headers *headers, const char *name, const char *v
         if (strcasecmp(name, known[i].name) != 0) {
             continue;
         }
-        if (!*known[i].value) {
+        if (!*known[i].value || known[i].repeated == LAST_COUNTS) {
             *known[i].value = value;
         } else if (known[i].repeated == NEVER || (known[i].repeated == IF_EQUAL &&
                                                   strcmp(*known[i].value, value) != 0)) {

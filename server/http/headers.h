@@ -21,6 +21,14 @@ struct ad_headers {
     const char *json_length; /* Inference-Header-Content-Length */
     const char *expect;
     const char *accept;
+    const char *accept_encoding;
+    const char *authorization;
+    const char *api_key; /* X-API-Key */
+    const char *origin;
+    const char *requested_method;  /* Access-Control-Request-Method */
+    const char *requested_headers; /* Access-Control-Request-Headers */
+    const char *forwarded;
+    const char *forwarded_for; /* X-Forwarded-For */
     const char *sequence_id;   /* X-Sequence-Id */
     const char *request_id;    /* X-Request-Id */
     const char *traceparent;   /* W3C trace context */

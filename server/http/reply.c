@@ -15,6 +15,10 @@ unsigned ad_reply_code(enum ad_status status)
         return MHD_HTTP_OK;
     case AD_INVALID:
         return MHD_HTTP_BAD_REQUEST;
+    case AD_UNAUTHORIZED:
+        return MHD_HTTP_UNAUTHORIZED;
+    case AD_FORBIDDEN:
+        return MHD_HTTP_FORBIDDEN;
     case AD_NOT_FOUND:
         return MHD_HTTP_NOT_FOUND;
     case AD_METHOD:
@@ -25,6 +29,10 @@ unsigned ad_reply_code(enum ad_status status)
         return CLIENT_CLOSED_REQUEST;
     case AD_TOO_LARGE:
         return MHD_HTTP_CONTENT_TOO_LARGE;
+    case AD_HEADERS_TOO_LARGE:
+        return MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE;
+    case AD_RATE_LIMITED:
+        return MHD_HTTP_TOO_MANY_REQUESTS;
     case AD_MEDIA:
         return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
     case AD_NONFINITE:

@@ -19,6 +19,7 @@ struct ad_reply {
     const char *allow;     /* for AD_METHOD: the verbs that the path takes; static */
     const char *content_type; /* static; NULL: JSON, or what a binary part makes of it */
     const char *request_id;   /* X-Request-Id; NULL: none */
+    const char *coding;       /* Content-Encoding; NULL: none */
     char timing[AD_TIMING_SIZE]; /* Server-Timing; "": none */
     bool empty;                  /* no body at all */
     bool retry;                  /* waiting a second may help */

@@ -9,6 +9,7 @@
 #include "http/reply.h"
 #include "http/service.h"
 #include "model/loader.h"
+#include "sched/request.h"
 
 #include <stdbool.h>
 
@@ -38,6 +39,9 @@ struct ad_route {
     const char *pattern; /* segments joined by '/'; {model} and {version} are variable */
     ad_handler *get;     /* NULL: not GET */
     ad_handler *post;    /* NULL: not POST, unless infer or command */
+    enum ad_form form;   /* of an infer request's body, unless its headers say more */
+    bool admin;          /* for operators: on the admin listener, where there is one */
+    bool open;           /* needs no key and no certificate: health */
     bool infer;          /* POST goes to a worker */
     bool gradient;       /* infer is true, and gradients are wanted */
     bool command;        /* POST goes to the loader */

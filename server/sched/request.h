@@ -25,6 +25,16 @@ struct ad_wanted_output {
     bool binary;
 };
 
+/* How a body is written. */
+enum ad_form {
+    AD_FORM_INFER,  /* JSON, then binary tensors */
+    AD_FORM_RAW,    /* the bytes of the only input */
+    AD_FORM_PREDICT /* KServe v1: {"instances": ...} */
+};
+
+/* How bytes are packed for the way. */
+enum ad_coding { AD_CODING_IDENTITY, AD_CODING_GZIP, AD_CODING_DEFLATE, AD_CODING_ZSTD };
+
 struct ad_sequence; /* sequences.h */
 
 /* Which sequence a request belongs to. Ids are texts; an integer is its decimal digits. */
@@ -38,8 +48,13 @@ struct ad_request {
     /* Filled by http before the push. */
     struct ad_version *version; /* a counted reference, released by ad_request_free */
     struct attn_mode mode;      /* of it `gradient`; the decoder fills the rest */
-    struct ad_buffer body;      /* body.data[body.size] == '\0' */
-    size_t n_json; /* leading bytes of body that are JSON; the rest is binary tensors */
+    enum ad_form form;
+    enum ad_coding coding;       /* of the body, until it is decoded */
+    enum ad_coding reply_coding; /* that the client would like best */
+    struct ad_buffer body;       /* body.data[body.size] == '\0' */
+    size_t
+        n_json; /* leading bytes of the uncoded body that are JSON; the rest is binary tensors */
+    uint64_t max_input_bytes;  /* limit on the uncoded body */
     uint64_t max_output_bytes; /* limit on the bytes of all outputs */
     const struct ad_log *log;
     const char *sequence_header; /* X-Sequence-Id; NULL: none; lives until on_done */
@@ -78,6 +93,8 @@ struct ad_request {
     /* The answer, when error.status is AD_OK: JSON, then binary tensors. */
     struct ad_buffer reply;
     size_t n_reply_json; /* its leading bytes that are JSON; all: nothing is binary */
+    enum ad_coding
+        reply_coded; /* how `reply` is packed; n_reply_json counts what it was */
     struct ad_error error;
 
     /* The queue's. */

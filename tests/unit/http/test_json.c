@@ -237,8 +237,13 @@ END_TEST
 
 START_TEST(error_reply)
 {
-    static const unsigned codes[] = {200, 400, 404, 405, 409, 413,
-                                     415, 422, 501, 499, 503, 500};
+    static const unsigned codes[] = {
+        [AD_OK] = 200,           [AD_INVALID] = 400,   [AD_UNAUTHORIZED] = 401,
+        [AD_FORBIDDEN] = 403,    [AD_NOT_FOUND] = 404, [AD_METHOD] = 405,
+        [AD_CONFLICT] = 409,     [AD_TOO_LARGE] = 413, [AD_HEADERS_TOO_LARGE] = 431,
+        [AD_RATE_LIMITED] = 429, [AD_MEDIA] = 415,     [AD_NONFINITE] = 422,
+        [AD_UNSUPPORTED] = 501,  [AD_CANCELED] = 499,  [AD_UNAVAILABLE] = 503,
+        [AD_INTERNAL] = 500};
     for (int status = AD_OK; status <= AD_INTERNAL; status++) {
         ck_assert_uint_eq(ad_reply_code((enum ad_status)status), codes[status]);
     }
