@@ -99,6 +99,46 @@ uint64_t ad_counts_rejected(const struct ad_counts *counts, enum ad_rejection re
     return atomic_load_explicit(&counts->rejections[reason], memory_order_relaxed);
 }
 
+void ad_counts_cut(struct ad_counts *counts, enum ad_cut cut)
+{
+    atomic_fetch_add_explicit(&counts->cuts[cut], 1, memory_order_relaxed);
+}
+
+void ad_counts_turn_away(struct ad_counts *counts, enum ad_turned_away reason)
+{
+    atomic_fetch_add_explicit(&counts->turned_away[reason], 1, memory_order_relaxed);
+}
+
+const char *ad_cut_text(enum ad_cut cut)
+{
+    switch (cut) {
+    case AD_CUT_HEADERS:
+        return "headers";
+    case AD_CUT_BODY:
+        return "body";
+    case AD_CUT_REPLY:
+        return "reply";
+    case AD_CUT_IDLE:
+        return "idle";
+    case AD_N_CUTS:
+        break;
+    }
+    return "other";
+}
+
+const char *ad_turned_away_text(enum ad_turned_away reason)
+{
+    switch (reason) {
+    case AD_TURNED_AWAY_LIMIT:
+        return "limit";
+    case AD_TURNED_AWAY_ADDRESS:
+        return "address";
+    case AD_N_TURNED_AWAY:
+        break;
+    }
+    return "other";
+}
+
 bool ad_counts_next(const struct ad_counts *counts, size_t *position,
                     struct ad_count *count)
 {

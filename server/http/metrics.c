@@ -68,6 +68,8 @@ static void write_process(struct ad_exposition *page, const struct ad_process *p
 
 static void write_gauges(struct ad_exposition *page, const struct ad_gauges *gauges)
 {
+    write_gauge(page, "attentiond_connections_open", "Connections that are open.",
+                gauges->n_connections);
     write_gauge(page, "attentiond_requests_in_flight",
                 "Inference requests taken and not yet answered.", gauges->n_in_flight);
     write_gauge(page, "attentiond_queue_length", "Inference requests that wait.",
@@ -103,6 +105,26 @@ static void write_counts(struct ad_exposition *page, const struct ad_counts *cou
     for (enum ad_rejection reason = 0; reason < AD_N_REJECTIONS; reason++) {
         const struct ad_label labels[] = {{"reason", ad_rejection_text(reason)}};
         ad_exposition_integer(page, LABELS(labels), ad_counts_rejected(counts, reason));
+    }
+}
+
+static void write_connections(struct ad_exposition *page, const struct ad_counts *counts)
+{
+    ad_exposition_family(page, AD_METRIC_COUNTER, "attentiond_connections_refused",
+                         "Connections not taken, by the limit that they were over.");
+    for (enum ad_turned_away reason = 0; reason < AD_N_TURNED_AWAY; reason++) {
+        const struct ad_label labels[] = {{"reason", ad_turned_away_text(reason)}};
+        ad_exposition_integer(
+            page, LABELS(labels),
+            atomic_load_explicit(&counts->turned_away[reason], memory_order_relaxed));
+    }
+    ad_exposition_family(page, AD_METRIC_COUNTER, "attentiond_connections_cut",
+                         "Connections closed on clients that were too slow.");
+    for (enum ad_cut cut = 0; cut < AD_N_CUTS; cut++) {
+        const struct ad_label labels[] = {{"waiting_for", ad_cut_text(cut)}};
+        ad_exposition_integer(
+            page, LABELS(labels),
+            atomic_load_explicit(&counts->cuts[cut], memory_order_relaxed));
     }
 }
 
@@ -322,6 +344,7 @@ bool ad_metrics_write(struct ad_buffer *out, enum ad_exposition_format format,
     write_process(&page, metrics->process);
     write_gauges(&page, metrics->gauges);
     write_counts(&page, metrics->counts);
+    write_connections(&page, metrics->counts);
     write_versions(&page, metrics);
     if (metrics->triton) {
         write_triton(&page, metrics);

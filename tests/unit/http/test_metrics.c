@@ -53,11 +53,14 @@ static void set_up(struct scene *scene)
                                          .n_fds = 7,
                                          .max_fds = 1024,
                                          .start_ms = 1796025600123};
-    scene->gauges = (struct ad_gauges){1, 2, 3, 4, 5, 6};
+    scene->gauges = (struct ad_gauges){9, 1, 2, 3, 4, 5, 6};
     ad_counts_add(&scene->counts, infer, "POST", 200);
     ad_counts_add(&scene->counts, infer, "POST", 200);
     ad_counts_add(&scene->counts, NULL, "BREW", 404);
     ad_counts_reject(&scene->counts, AD_REJECTED_TIMEOUT);
+    ad_counts_cut(&scene->counts, AD_CUT_BODY);
+    ad_counts_cut(&scene->counts, AD_CUT_BODY);
+    ad_counts_turn_away(&scene->counts, AD_TURNED_AWAY_ADDRESS);
     for (size_t i = 0; i < 3; i++) {
         static const char *const numbers[] = {"1", "2", "7"};
         scene->versions[i] = (struct ad_metrics_version){.model = "speech",
@@ -92,6 +95,13 @@ static const char *const lines[] = {
     "process_open_fds 7",
     "process_max_fds 1024",
     "process_start_time_seconds 1796025600.123",
+    "attentiond_connections_open 9",
+    "attentiond_connections_cut_total{waiting_for=\"headers\"} 0",
+    "attentiond_connections_cut_total{waiting_for=\"body\"} 2",
+    "attentiond_connections_cut_total{waiting_for=\"reply\"} 0",
+    "attentiond_connections_cut_total{waiting_for=\"idle\"} 0",
+    "attentiond_connections_refused_total{reason=\"limit\"} 0",
+    "attentiond_connections_refused_total{reason=\"address\"} 1",
     "attentiond_requests_in_flight 1",
     "attentiond_queue_length 2",
     "attentiond_queue_capacity 3",
