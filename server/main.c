@@ -118,7 +118,8 @@ static void log_failure(const struct daemon *daemon, const char *what,
     ad_log_write(&daemon->log, AD_LOG_ERROR, what, &reason, 1);
 }
 
-/* SIGHUP: every model that is loaded is loaded again, and files that are written to are opened anew. */
+/* SIGHUP: every model that is loaded is loaded again, files that are written to are opened anew, and
+ * certificates are read again. */
 static void reload(struct daemon *daemon)
 {
     struct ad_error error = {.status = AD_OK};
@@ -131,6 +132,7 @@ static void reload(struct daemon *daemon)
         log_failure(daemon, "cannot reopen the trace file", &error);
     }
     ad_error_clear(&error);
+    ad_server_reload(daemon->server);
     if (submit_rescan(daemon, &error) != AD_OK) {
         log_failure(daemon, "cannot reload", &error);
     }
@@ -449,7 +451,8 @@ static int check_config(struct daemon *daemon)
     struct ad_error error = {.status = AD_OK};
     struct ad_view view;
     /* all of it is checked, whatever would be loaded */
-    if (open_repository(daemon, AD_CONTROL_NONE, &error) != AD_OK ||
+    if (ad_server_check(&daemon->options, &error) != AD_OK ||
+        open_repository(daemon, AD_CONTROL_NONE, &error) != AD_OK ||
         ad_repository_view(daemon->repository, NULL, &view, &error) != AD_OK) {
         printf("%s\n", error.message);
         ad_repository_free(daemon->repository);

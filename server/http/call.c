@@ -9,6 +9,7 @@
  * it as a good request may have, and the connection stays in use. */
 #include "http/call.h"
 #include "http/control_request.h"
+#include "http/edge.h"
 #include "http/infer.h"
 
 #include <stdlib.h>
@@ -21,7 +22,8 @@
 #define ALIGNMENT ((uint64_t)64)
 
 struct ad_call *ad_call_create(struct ad_service *service,
-                               struct MHD_Connection *connection)
+                               struct MHD_Connection *connection,
+                               struct ad_connection *client)
 {
     struct ad_call *call = calloc(1, sizeof *call);
     if (!call) {
@@ -29,6 +31,7 @@ struct ad_call *ad_call_create(struct ad_service *service,
     }
     call->service = service;
     call->connection = connection;
+    call->client = client;
     call->n_discardable = service->options->http_max_input_size;
     ad_buffer_init(&call->body);
     return call;
@@ -68,7 +71,8 @@ static enum MHD_Result send_reply(struct ad_call *call, struct ad_reply *reply)
         reply->allow = ad_route_allow(call->route);
     }
     reply->retry = reply->retry || call->retry;
-    reply->close = reply->close || atomic_load(&call->service->stopping);
+    reply->close =
+        reply->close || atomic_load(&call->service->stopping) || ad_edge_closes(call);
     reply->request_id = call->id;
     if (call->route && call->route->infer) {
         ad_infer_conclude(call, reply);
@@ -78,6 +82,7 @@ static enum MHD_Result send_reply(struct ad_call *call, struct ad_reply *reply)
                   ad_reply_code(reply->status));
     ad_infer_end(call);
     ad_buffer_reset(&call->body);
+    ad_connection_await_reply(call->client, reply->body.size);
     return ad_reply_send(call->connection, reply);
 }
 
@@ -121,14 +126,22 @@ static enum ad_status fail_too_large(struct ad_call *call, const char *prefix,
 /* Find out who answers, and everything that speaks against it before the body is
  * there. */
 static enum ad_status check_request(struct ad_call *call, const char *url,
-                                    const char *verb, uint64_t body_length)
+                                    const char *verb, const char *version,
+                                    uint64_t body_length)
 {
     const struct ad_options *options = call->service->options;
-    enum ad_status status = ad_path_parse(&call->path, url, &call->error);
+    enum ad_status status = ad_edge_check_head(call, version);
+    if (!status) {
+        status = ad_path_parse(&call->path, url, &call->error);
+    }
     if (status) {
         return status;
     }
     call->route = ad_route_find(&call->path, &call->target);
+    status = ad_edge_check_route(call);
+    if (status) {
+        return status;
+    }
     if (!call->route) {
         return ad_fail(&call->error, AD_NOT_FOUND, "Not Found: no such path: %.200s",
                        url);
@@ -171,6 +184,8 @@ enum MHD_Result ad_call_begin(struct ad_call *call, const char *url, const char 
                               const char *version)
 {
     uint64_t body_length = 0;
+    call->client->n_requests++;
+    ad_connection_rest(call->client);
     MHD_get_connection_values(call->connection, MHD_HEADER_KIND, note_header,
                               &call->headers);
     call->verb = known_verb(verb);
@@ -181,7 +196,10 @@ enum MHD_Result ad_call_begin(struct ad_call *call, const char *url, const char 
     }
     bool has_body = ad_headers_body(&call->headers, &body_length);
     call->body_length = body_length;
-    if (check_request(call, url, verb, body_length) != AD_OK) {
+    if (has_body) {
+        ad_connection_await_body(call->client, body_length);
+    }
+    if (check_request(call, url, verb, version, body_length) != AD_OK) {
         if (has_body && !is_discardable(call, body_length)) {
             return send_error(call, true);
         }
@@ -218,6 +236,9 @@ static bool reserve_rest(struct ad_call *call)
 enum MHD_Result ad_call_receive(struct ad_call *call, const char *bytes, size_t n)
 {
     call->n_received += n;
+    if (call->body_length == 0) {
+        ad_connection_extend_body(call->client, call->n_received);
+    }
     if (call->error.status) {
         return discard(call, n);
     }
@@ -303,6 +324,7 @@ static enum ad_status submit(struct ad_call *call)
 
 enum MHD_Result ad_call_finish(struct ad_call *call)
 {
+    ad_connection_rest(call->client);
     bool elsewhere =
         call->route && (call->route->infer || (call->posted && call->route->command));
     if (call->error.status == AD_OK && !elsewhere) {

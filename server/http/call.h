@@ -9,6 +9,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "http/connections.h"
 #include "http/headers.h"
 #include "http/path.h"
 #include "http/reply.h"
@@ -26,6 +27,7 @@
 struct ad_call {
     struct ad_service *service;
     struct MHD_Connection *connection;
+    struct ad_connection *client; /* outlives the call */
     struct ad_headers headers;
     struct ad_path path;
     const struct ad_route *route; /* NULL: refused before one was found */
@@ -54,7 +56,8 @@ struct ad_call {
 
 /* NULL when out of memory. */
 struct ad_call *ad_call_create(struct ad_service *service,
-                               struct MHD_Connection *connection);
+                               struct MHD_Connection *connection,
+                               struct ad_connection *client);
 void ad_call_free(struct ad_call *call); /* NULL is fine */
 
 /* The three steps, as the HTTP library calls them: the headers are there, a piece of

@@ -31,6 +31,7 @@ void ad_headers_note(struct ad_headers *headers, const char *name, const char *v
         const char **value;
         enum repetition repeated;
     } known[] = {
+        {"Host", &headers->host, NEVER},
         {"Content-Length", &headers->content_length, IF_EQUAL},
         {"Transfer-Encoding", &headers->transfer_encoding, NEVER},
         {"Content-Encoding", &headers->content_encoding, IF_EQUAL},

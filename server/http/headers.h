@@ -15,6 +15,7 @@
 
 /* Values are borrowed from the connection and live as long as the request. */
 struct ad_headers {
+    const char *host;
     const char *content_length; /* NULL: none; so for the others */
     const char *transfer_encoding;
     const char *content_encoding;

@@ -1,76 +1,235 @@
-/* listen.c - the socket that the server listens on. Called by main at start. */
+/* listen.c - sockets that listeners listen on: IPv4, IPv6, unix. Called by main at start. */
 #include "http/listen.h"
 
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <stdio.h>
+#include <stddef.h>
 #include <string.h>
-#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
-static int open_socket(const struct addrinfo *info)
+#define MODE_OPTION "--http-unix-socket-mode"
+#define UNIX_OPTION "--http-unix-socket"
+
+/* Close fd and keep errno. */
+static int give_up(int fd)
 {
-    const int on = 1;
-    const int off = 0;
-    int fd = socket(info->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-        return -1;
+    int code = errno;
+    close(fd);
+    errno = code;
+    return -1;
+}
+
+/* ---- TCP ------------------------------------------------------------------------------------ */
+
+enum ad_status ad_endpoint_parse(const char *option, const char *text,
+                                 struct ad_endpoint *endpoint, struct ad_error *error)
+{
+    const char *literal = strcmp(text, "localhost") == 0 ? "127.0.0.1" : text;
+    struct addrinfo *info = NULL;
+    struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                             .ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_NUMERICHOST | AI_PASSIVE};
+    if (text[0] == '\0' || getaddrinfo(literal, NULL, &hints, &info) != 0) {
+        return ad_fail(error, AD_INVALID,
+                       "%s: expected an IPv4 or IPv6 address, got '%s'", option, text);
     }
-    /* A port whose old connections still linger is free; the wildcard takes both
-     * families. */
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (info->ai_family == AF_INET6) {
-        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    }
-    if (bind(fd, info->ai_addr, info->ai_addrlen) != 0 || listen(fd, SOMAXCONN) != 0) {
-        int code = errno;
-        close(fd);
-        errno = code;
-        return -1;
-    }
-    return fd;
+    *endpoint = (struct ad_endpoint){.size = info->ai_addrlen};
+    memcpy(&endpoint->address, info->ai_addr, info->ai_addrlen);
+    freeaddrinfo(info);
+    return AD_OK;
+}
+
+bool ad_endpoint_is_v4(const struct ad_endpoint *endpoint)
+{
+    return endpoint->address.ss_family == AF_INET;
+}
+
+/* The port of an address lies at the same place in both families. */
+static void set_port(struct sockaddr_storage *address, uint16_t port)
+{
+    in_port_t number = htons(port);
+    size_t at = address->ss_family == AF_INET6 ? offsetof(struct sockaddr_in6, sin6_port)
+                                               : offsetof(struct sockaddr_in, sin_port);
+    memcpy((char *)address + at, &number, sizeof number);
 }
 
 static uint16_t port_of(int fd)
 {
     struct sockaddr_storage address = {0};
     socklen_t size = sizeof address;
+    in_port_t number = 0;
     if (getsockname(fd, (struct sockaddr *)&address, &size) != 0) {
         return 0;
     }
-    if (address.ss_family == AF_INET6) {
-        struct sockaddr_in6 in6;
-        memcpy(&in6, &address, sizeof in6);
-        return ntohs(in6.sin6_port);
-    }
-    struct sockaddr_in in;
-    memcpy(&in, &address, sizeof in);
-    return ntohs(in.sin_port);
+    size_t at = address.ss_family == AF_INET6 ? offsetof(struct sockaddr_in6, sin6_port)
+                                              : offsetof(struct sockaddr_in, sin_port);
+    memcpy(&number, (const char *)&address + at, sizeof number);
+    return ntohs(number);
 }
 
-enum ad_status ad_listen_open(const char *address, uint16_t wanted_port, int *fd,
-                              uint16_t *port, struct ad_error *error)
+static int open_socket(const struct sockaddr_storage *address, socklen_t size,
+                       int v6_only)
 {
-    const char *literal = strcmp(address, "localhost") == 0 ? "127.0.0.1" : address;
-    struct addrinfo *info = NULL;
-    struct addrinfo hints = {.ai_family = AF_UNSPEC,
-                             .ai_socktype = SOCK_STREAM,
-                             .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};
-    char service[8];
-    snprintf(service, sizeof service, "%u", wanted_port);
-    if (address[0] == '\0' || getaddrinfo(literal, service, &hints, &info) != 0) {
-        return ad_fail(error, AD_INVALID,
-                       "--http-address: expected an IPv4 or IPv6 address, got '%s'",
-                       address);
+    const int on = 1;
+    int fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return -1;
     }
-    *fd = open_socket(info);
-    int code = errno;
-    freeaddrinfo(info);
+    /* A port whose old connections still linger is free. */
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (address->ss_family == AF_INET6) {
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only);
+    }
+    if (bind(fd, (const struct sockaddr *)address, size) != 0 ||
+        listen(fd, SOMAXCONN) != 0) {
+        return give_up(fd);
+    }
+    return fd;
+}
+
+enum ad_status ad_listen_tcp(const struct ad_endpoint *endpoint, const char *text,
+                             uint16_t port, int *fd, uint16_t *bound,
+                             struct ad_error *error)
+{
+    struct sockaddr_storage address = endpoint->address;
+    set_port(&address, port);
+    *fd = open_socket(&address, endpoint->size, endpoint->v6_only);
     if (*fd < 0) {
-        return ad_fail(error, AD_UNAVAILABLE, "cannot listen on %s port %u: %s", address,
-                       wanted_port, strerror(code));
+        return ad_fail(error, AD_UNAVAILABLE, "cannot listen on %s port %u: %s", text,
+                       port, strerror(errno));
     }
-    *port = port_of(*fd);
+    *bound = port_of(*fd);
     return AD_OK;
+}
+
+/* ---- unix ----------------------------------------------------------------------------------- */
+
+static bool parse_mode(const char *text, mode_t *bits)
+{
+    size_t n = strspn(text, "01234567");
+    *bits = 0;
+    if (n == 0 || n > 4 || text[n] != '\0') {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        *bits = *bits << 3 | (mode_t)(text[i] - '0');
+    }
+    return *bits <= 0777;
+}
+
+static bool fill_address(struct sockaddr_un *address, const char *path)
+{
+    size_t n = strlen(path);
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (n == 0 || n >= sizeof address->sun_path) {
+        return false;
+    }
+    memcpy(address->sun_path, path, n);
+    return true;
+}
+
+/* Why nobody answers at a socket file: 0 when somebody does, ECONNREFUSED when nobody listens. */
+static int try_to_reach(const struct sockaddr_un *address)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return errno;
+    }
+    int code =
+        connect(fd, (const struct sockaddr *)address, sizeof *address) == 0 ? 0 : errno;
+    close(fd);
+    return code == EAGAIN ? 0 : code; /* its queue is full, so it has one */
+}
+
+static enum ad_status check_file(const char *path, const struct sockaddr_un *address,
+                                 bool *stale, struct ad_error *error)
+{
+    struct stat info;
+    *stale = false;
+    if (lstat(path, &info) != 0) {
+        return errno == ENOENT ? AD_OK
+                               : ad_fail(error, AD_INVALID, UNIX_OPTION ": %s: %s", path,
+                                         strerror(errno));
+    }
+    if (!S_ISSOCK(info.st_mode)) {
+        return ad_fail(error, AD_INVALID,
+                       UNIX_OPTION ": %s is there and is no socket; it is left alone",
+                       path);
+    }
+    int code = try_to_reach(address);
+    *stale = code == ECONNREFUSED;
+    if (code == 0) {
+        return ad_fail(error, AD_UNAVAILABLE,
+                       UNIX_OPTION ": another process listens on %s", path);
+    }
+    return *stale ? AD_OK
+                  : ad_fail(error, AD_UNAVAILABLE,
+                            UNIX_OPTION ": %s: cannot tell whether it is in use: %s",
+                            path, strerror(code));
+}
+
+static enum ad_status check_unix(const char *path, const char *mode, mode_t *bits,
+                                 struct sockaddr_un *address, bool *stale,
+                                 struct ad_error *error)
+{
+    if (!parse_mode(mode, bits)) {
+        return ad_fail(error, AD_INVALID,
+                       MODE_OPTION ": expected octal digits up to 777, got '%s'", mode);
+    }
+    if (!fill_address(address, path)) {
+        return ad_fail(error, AD_INVALID,
+                       UNIX_OPTION
+                       ": expected a path of 1 to %zu bytes, got one of %zu: %s",
+                       sizeof address->sun_path - 1, strlen(path), path);
+    }
+    return check_file(path, address, stale, error);
+}
+
+enum ad_status ad_listen_check_unix(const char *path, const char *mode, mode_t *bits,
+                                    struct ad_error *error)
+{
+    struct sockaddr_un address;
+    bool stale = false;
+    return check_unix(path, mode, bits, &address, &stale, error);
+}
+
+/* Nobody gets in before listen, so the mode is in force by then. */
+static int open_unix(const struct sockaddr_un *address, mode_t bits)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    if (bind(fd, (const struct sockaddr *)address, sizeof *address) != 0) {
+        return give_up(fd);
+    }
+    if (chmod(address->sun_path, bits) != 0 || listen(fd, SOMAXCONN) != 0) {
+        int code = errno;
+        (void)unlink(address->sun_path);
+        errno = code;
+        return give_up(fd);
+    }
+    return fd;
+}
+
+enum ad_status ad_listen_unix(const char *path, const char *mode, int *fd,
+                              struct ad_error *error)
+{
+    struct sockaddr_un address;
+    bool stale = false;
+    mode_t bits = 0;
+    enum ad_status status = check_unix(path, mode, &bits, &address, &stale, error);
+    if (status) {
+        return status;
+    }
+    if (stale) {
+        (void)unlink(path); /* bind tells when it is still there */
+    }
+    *fd = open_unix(&address, bits);
+    return *fd >= 0 ? AD_OK
+                    : ad_fail(error, AD_UNAVAILABLE, UNIX_OPTION ": %s: %s", path,
+                              strerror(errno));
 }

@@ -1,16 +1,42 @@
-/* listen.h - the socket that the server listens on. */
+/* listen.h - a socket that a listener listens on. */
 #ifndef AD_HTTP_LISTEN_H
 #define AD_HTTP_LISTEN_H
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
-/* Open a listening socket. address is an IPv4 or IPv6 literal, or localhost; "::"
- * takes IPv4 too; port 0 is any free one. *port receives the one it is bound to.
- * AD_INVALID: not an address; AD_UNAVAILABLE: it cannot be bound. The caller closes
- * *fd. */
-enum ad_status ad_listen_open(const char *address, uint16_t wanted_port, int *fd,
-                              uint16_t *port, struct ad_error *error) AD_MUST_CHECK;
+/* Where a TCP listener is bound to, but for its port. */
+struct ad_endpoint {
+    struct sockaddr_storage address;
+    socklen_t size;
+    bool v6_only; /* of an IPv6 address: :: does not take IPv4 */
+};
+
+/* Read an IPv4 or IPv6 literal, or localhost (127.0.0.1). AD_INVALID: it is none; the message names
+ * the option. */
+enum ad_status ad_endpoint_parse(const char *option, const char *text,
+                                 struct ad_endpoint *endpoint,
+                                 struct ad_error *error) AD_MUST_CHECK;
+
+bool ad_endpoint_is_v4(const struct ad_endpoint *endpoint);
+
+/* Open a listening socket at port, 0 for any free one; *bound receives the one it is bound to. text
+ * is the address as messages show it. AD_UNAVAILABLE: it cannot be bound. The caller closes *fd. */
+enum ad_status ad_listen_tcp(const struct ad_endpoint *endpoint, const char *text,
+                             uint16_t port, int *fd, uint16_t *bound,
+                             struct ad_error *error) AD_MUST_CHECK;
+
+/* Can a socket file be made at path, with that mode (octal digits)? *bits receives the mode. A
+ * socket that nobody listens on may be there: it is taken for a left-over. AD_INVALID: a mode that is
+ * none, a path that is too long, a file of another kind; AD_UNAVAILABLE: another process listens. */
+enum ad_status ad_listen_check_unix(const char *path, const char *mode, mode_t *bits,
+                                    struct ad_error *error) AD_MUST_CHECK;
+
+/* Check, remove a left-over, and listen. The caller closes *fd and removes the file. */
+enum ad_status ad_listen_unix(const char *path, const char *mode, int *fd,
+                              struct ad_error *error) AD_MUST_CHECK;
 
 #endif

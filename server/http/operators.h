@@ -11,7 +11,7 @@
 
 /* What the scheduler holds at one moment. */
 struct ad_gauges {
-    uint64_t n_connections;
+    uint64_t n_connections;  /* open */
     uint64_t n_in_flight;    /* requests taken and not yet answered */
     uint64_t queue_length;   /* of them, those that wait */
     uint64_t queue_capacity; /* how many may */

@@ -1,13 +1,17 @@
-/* server.c - the HTTP side: the library's daemon, and how its callbacks reach a call.
+/* server.c - the HTTP side: the library's daemons, one a listener, and how their callbacks reach a
+ * call.
  *
  * Owner: main, which starts, quiesces and frees it. The library's I/O threads run the
  * callbacks. */
 #include "http/server.h"
 #include "base/clock.h"
 #include "http/call.h"
-#include "http/listen.h"
+#include "http/connections.h"
+#include "http/listeners.h"
 #include "http/service.h"
+#include "http/tls.h"
 
+#include <gnutls/abstract.h>
 #include <limits.h>
 #include <microhttpd.h>
 #include <stdio.h>
@@ -15,16 +19,96 @@
 #include <string.h>
 #include <time.h>
 
-/* Headers of up to 32 KiB fit, and a body comes in pieces of about this size. */
-#define CONNECTION_MEMORY (64 << 10)
+#define SPARE_MEMORY ((uint64_t)16 << 10) /* of a connection, beside a request's head */
 #define SEND_PATIENCE_NS \
     (5 * INT64_C(1000000000)) /* at a stop, for replies on their way */
 
+/* A listener and the daemon behind it; what its callbacks get. Immutable while it serves. */
+struct door {
+    struct ad_server *server;
+    struct MHD_Daemon *daemon; /* owns the listening socket */
+    enum ad_side side;
+    bool has_tls;
+};
+
 struct ad_server {
     struct ad_service service;
-    struct MHD_Daemon *daemon; /* owns the listening socket */
-    uint16_t port;
+    struct ad_listeners listeners;
+    struct ad_connections *connections;
+    struct door *doors; /* one a listener */
+    size_t n_doors;     /* of them, those that are open */
 };
+
+/* ---- callbacks ------------------------------------------------------------------------------ */
+
+static struct ad_connection *client_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+static enum MHD_Result on_arrival(void *context, const struct sockaddr *address,
+                                  socklen_t size)
+{
+    const struct door *door = context;
+    (void)size;
+    return ad_connections_admit(door->server->connections, door->side, address) ? MHD_YES
+                                                                                : MHD_NO;
+}
+
+/* NULL when it cannot be served. */
+static struct ad_connection *open_connection(const struct door *door,
+                                             struct MHD_Connection *connection, int fd)
+{
+    const union MHD_ConnectionInfo *address =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
+    struct ad_connection *client = ad_connection_open(
+        door->server->connections, door->side, fd,
+        address && address->client_addr ? address->client_addr : &nowhere);
+    if (!client || !door->has_tls) {
+        return client;
+    }
+    const union MHD_ConnectionInfo *session =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    if (!session ||
+        !ad_tls_attach(door->server->service.tls, session->tls_session, &client->peer)) {
+        ad_connection_close(client);
+        return NULL;
+    }
+    return client;
+}
+
+/* The end is told before the socket is closed and after the session is gone. */
+static void on_connection(void *context, struct MHD_Connection *connection,
+                          void **socket_context, enum MHD_ConnectionNotificationCode code)
+{
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        ad_connection_close(*socket_context);
+        *socket_context = NULL;
+        return;
+    }
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    *socket_context =
+        info ? open_connection(context, connection, info->connect_fd) : NULL;
+    if (info && !*socket_context) {
+        (void)shutdown(info->connect_fd, SHUT_RDWR);
+    }
+}
+
+/* The target as it came. What is returned becomes the request's state: none yet. */
+static void *on_target(void *context, const char *target,
+                       struct MHD_Connection *connection)
+{
+    (void)context;
+    struct ad_connection *client = client_of(connection);
+    if (client) {
+        client->bad_target = strchr(target, ' ') != NULL;
+    }
+    return NULL;
+}
 
 /* One request: its first call has the headers, the next ones the body, the last one
  * neither. */
@@ -34,7 +118,9 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 {
     struct ad_call *call = *state;
     if (!call) {
-        call = ad_call_create(context, connection);
+        const struct door *door = context;
+        struct ad_connection *client = client_of(connection);
+        call = client ? ad_call_create(&door->server->service, connection, client) : NULL;
         *state = call;
         return call ? ad_call_begin(call, url, verb, version) : MHD_NO;
     }
@@ -50,9 +136,11 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
                          enum MHD_RequestTerminationCode code)
 {
     (void)context;
-    (void)connection;
     (void)code;
-    ad_call_free(*state);
+    if (*state) {
+        ad_call_free(*state);
+        ad_connection_await_request(client_of(connection));
+    }
     *state = NULL;
 }
 
@@ -82,44 +170,117 @@ static intptr_t clamp(uint64_t value, uint64_t low)
     return (intptr_t)(value > INT_MAX ? INT_MAX : value);
 }
 
-static struct MHD_Daemon *start_daemon(struct ad_service *service, int fd)
+/* Asked for the certificate only by sessions that were not given one; there is none. */
+static int find_no_certificate(gnutls_session_t session, const gnutls_datum_t *names,
+                               int n_names, const gnutls_pk_algorithm_t *algorithms,
+                               int n_algorithms, gnutls_pcert_st **chain,
+                               unsigned *n_chain, gnutls_privkey_t *key)
 {
+    (void)session;
+    (void)names;
+    (void)n_names;
+    (void)algorithms;
+    (void)n_algorithms;
+    *chain = NULL;
+    *n_chain = 0;
+    *key = NULL;
+    return -1;
+}
+
+/* ---- start ---------------------------------------------------------------------------------- */
+
+/* A request's head with a list of its headers, or a piece of a body. The library clears all of it for
+ * each request, so it should not be much more. */
+static uint64_t connection_memory(const struct ad_options *options)
+{
+    return options->http_max_header_size + options->http_max_header_size / 2 +
+           SPARE_MEMORY;
+}
+
+static struct MHD_Daemon *start_daemon(struct door *door, int fd)
+{
+    struct ad_service *service = &door->server->service;
     const struct ad_options *options = service->options;
-    uint64_t n_threads = options->http_thread_count > 1 ? options->http_thread_count : 1;
+    bool is_admin = door->side == AD_SIDE_ADMIN;
+    uint64_t n_threads = is_admin ? 1 : options->http_thread_count;
+    /* Ours is the limit that counts; each thread of the library could come to have all. */
+    uint64_t n_connections =
+        n_threads * (options->http_max_connections + 2 * AD_CONNECTIONS_EXTRA);
+    const unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME |
+                           MHD_USE_ERROR_LOG | (door->has_tls ? MHD_USE_TLS : 0);
+    struct MHD_OptionItem tls_items[] = {
+        {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)(intptr_t)find_no_certificate},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(intptr_t)ad_tls_priorities(options)},
+        {MHD_OPTION_END, 0, NULL}};
     struct MHD_OptionItem items[] = {
         /* The logger has to be known before anything is logged. */
         {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)on_library_message, service},
         {MHD_OPTION_LISTEN_SOCKET, fd, NULL},
-        {MHD_OPTION_CONNECTION_LIMIT, clamp(options->http_max_connections, n_threads),
-         NULL},
+        {MHD_OPTION_CONNECTION_LIMIT, clamp(n_connections, n_threads), NULL},
         {MHD_OPTION_CONNECTION_TIMEOUT, clamp(options->http_idle_timeout, 0), NULL},
-        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY, NULL},
-        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, service},
+        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, clamp(connection_memory(options), 0), NULL},
+        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, door},
+        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, door},
+        {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)on_target, door},
         {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)keep_escapes, NULL},
-        {MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL},
         {n_threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END,
          clamp(n_threads, 1), NULL},
         {MHD_OPTION_END, 0, NULL}};
-    return MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
-        NULL, NULL, on_request, service, MHD_OPTION_ARRAY, items, MHD_OPTION_END);
+    return MHD_start_daemon(flags, 0, on_arrival, door, on_request, door,
+                            MHD_OPTION_ARRAY, items, MHD_OPTION_ARRAY,
+                            door->has_tls ? tls_items : &tls_items[2], MHD_OPTION_END);
 }
 
-static void log_listening(const struct ad_server *server)
+static void log_listening(const struct ad_server *server,
+                          const struct ad_listener *listener, bool has_tls)
 {
+    bool apart = server->service.options->http_admin_address != NULL;
     const struct ad_log_field fields[] = {
-        ad_log_text("address", server->service.options->http_address),
-        ad_log_number("port", server->port),
-    };
+        listener->is_unix ? ad_log_text("path", listener->name)
+                          : ad_log_text("address", listener->name),
+        listener->is_unix
+            ? ad_log_text("mode", server->service.options->http_unix_socket_mode)
+            : ad_log_number("port", listener->port),
+        ad_log_text("tls", has_tls ? "yes" : "no"),
+        ad_log_text("serves", listener->admin ? "admin"
+                              : apart         ? "all but admin"
+                                              : "all")};
     ad_log_write(server->service.log, AD_LOG_INFO, "listening", fields,
                  sizeof fields / sizeof fields[0]);
 }
 
+/* Serve what is listened on. A unix socket has no TLS: its file's mode says who may come. */
+static enum ad_status open_doors(struct ad_server *server, struct ad_error *error)
+{
+    server->doors = calloc(server->listeners.n, sizeof *server->doors);
+    if (!server->doors) {
+        return ad_fail(error, AD_INTERNAL, "out of memory");
+    }
+    for (size_t i = 0; i < server->listeners.n; i++) {
+        struct ad_listener *listener = &server->listeners.items[i];
+        struct door *door = &server->doors[i];
+        int fd = listener->fd;
+        listener->fd = -1; /* the library closes it, whatever happens */
+        *door = (struct door){.server = server,
+                              .side = listener->admin ? AD_SIDE_ADMIN : AD_SIDE_PUBLIC,
+                              .has_tls = server->service.tls && !listener->is_unix};
+        door->daemon = start_daemon(door, fd);
+        if (!door->daemon) {
+            return ad_fail(error, AD_INTERNAL, "the HTTP threads cannot be started");
+        }
+        server->n_doors++;
+        log_listening(server, listener, door->has_tls);
+    }
+    return AD_OK;
+}
+
 static void read_gauges(void *scheduler, struct ad_gauges *gauges)
 {
-    struct ad_service *service = scheduler;
+    const struct ad_server *server = scheduler;
+    const struct ad_service *service = &server->service;
     struct ad_sequences_count sequences = ad_sequences_count(service->sequences);
     *gauges = (struct ad_gauges){
+        .n_connections = ad_connections_open(server->connections),
         .n_in_flight = atomic_load_explicit(&service->n_parked, memory_order_relaxed),
         .queue_length = ad_queue_length(service->queue),
         .queue_capacity = service->options->queue_size,
@@ -128,47 +289,100 @@ static void read_gauges(void *scheduler, struct ad_gauges *gauges)
         .sequence_bytes = sequences.n_bytes};
 }
 
+static void fill_service(struct ad_service *service,
+                         const struct ad_server_config *config)
+{
+    service->options = config->options;
+    service->log = config->log;
+    service->repository = config->repository;
+    service->loader = config->loader;
+    service->queue = config->queue;
+    service->sequences = config->sequences;
+    service->operators.log_control = config->log_control;
+    service->operators.tracer = config->tracer;
+    service->operators.read_gauges = read_gauges;
+    ad_request_ids_init(&service->operators.ids);
+    service->budget.limit = (size_t)config->options->queue_memory;
+}
+
+static enum ad_status start(struct ad_server *server, struct ad_error *error)
+{
+    struct ad_service *service = &server->service;
+    enum ad_status status = ad_tls_open(service->options, &service->tls, error);
+    if (!status) {
+        status = ad_connections_start(service->options, &service->operators.counts,
+                                      &server->connections, error);
+    }
+    if (!status) {
+        status = ad_listeners_open(service->options, &server->listeners, error);
+    }
+    if (!status && service->tls) {
+        ad_tls_log(service->tls, service->log);
+    }
+    return status ? status : open_doors(server, error);
+}
+
+static void stop(struct ad_server *server)
+{
+    for (size_t i = 0; i < server->n_doors; i++) {
+        MHD_stop_daemon(server->doors[i].daemon);
+    }
+    ad_listeners_close(&server->listeners);
+    ad_connections_free(server->connections);
+    ad_tls_free(server->service.tls);
+    free(server->doors);
+    free(server);
+}
+
+enum ad_status ad_server_check(const struct ad_options *options, struct ad_error *error)
+{
+    struct ad_tls *tls = NULL;
+    enum ad_status status = ad_listeners_check(options, error);
+    if (!status) {
+        status = ad_tls_open(options, &tls, error);
+    }
+    ad_tls_free(tls);
+    return status;
+}
+
 enum ad_status ad_server_start(const struct ad_server_config *config,
                                struct ad_server **server, struct ad_error *error)
 {
-    int fd = -1;
     *server = NULL;
     struct ad_server *created = calloc(1, sizeof *created);
     if (!created) {
         return ad_fail(error, AD_INTERNAL, "out of memory");
     }
-    created->service.options = config->options;
-    created->service.log = config->log;
-    created->service.repository = config->repository;
-    created->service.loader = config->loader;
-    created->service.queue = config->queue;
-    created->service.sequences = config->sequences;
-    created->service.operators.log_control = config->log_control;
-    created->service.operators.tracer = config->tracer;
-    created->service.operators.read_gauges = read_gauges;
-    created->service.operators.scheduler = &created->service;
-    ad_request_ids_init(&created->service.operators.ids);
-    created->service.budget.limit = (size_t)config->options->queue_memory;
-    enum ad_status status =
-        ad_listen_open(config->options->http_address,
-                       (uint16_t)config->options->http_port, &fd, &created->port, error);
+    fill_service(&created->service, config);
+    created->service.operators.scheduler = created;
+    enum ad_status status = start(created, error);
     if (status) {
-        free(created);
+        stop(created);
         return status;
     }
-    created->daemon = start_daemon(&created->service, fd);
-    if (!created->daemon) { /* the library has closed fd */
-        free(created);
-        return ad_fail(error, AD_INTERNAL, "the HTTP threads cannot be started");
-    }
-    log_listening(created);
     *server = created;
     return AD_OK;
 }
 
+void ad_server_reload(struct ad_server *server)
+{
+    struct ad_service *service = &server->service;
+    struct ad_error error = {.status = AD_OK};
+    if (!service->tls) {
+        return;
+    }
+    if (ad_tls_reload(service->tls, &error) == AD_OK) {
+        ad_tls_log(service->tls, service->log);
+        return;
+    }
+    const struct ad_log_field reason = ad_log_text("error", error.message);
+    ad_log_write(service->log, AD_LOG_ERROR,
+                 "cannot reload the certificate: the one before stays", &reason, 1);
+}
+
 uint16_t ad_server_port(const struct ad_server *server)
 {
-    return server->port;
+    return server->listeners.items[0].port;
 }
 
 void ad_server_quiesce(struct ad_server *server)
@@ -194,6 +408,5 @@ void ad_server_free(struct ad_server *server)
         return;
     }
     wait_sent(server);
-    MHD_stop_daemon(server->daemon);
-    free(server);
+    stop(server);
 }

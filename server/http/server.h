@@ -26,13 +26,20 @@ struct ad_server_config {
     struct ad_tracer *tracer; /* NULL: nothing is traced */
 };
 
-/* Listen and serve from threads of its own. AD_UNAVAILABLE: the address cannot be
- * bound. */
+/* Can the server's options be used, and the files that they name? Listens nowhere. */
+enum ad_status ad_server_check(const struct ad_options *options,
+                               struct ad_error *error) AD_MUST_CHECK;
+
+/* Listen and serve from threads of its own, wherever the options want it. AD_INVALID: an option, or a
+ * file that it names, is not what it should be; AD_UNAVAILABLE: an address cannot be bound. */
 enum ad_status ad_server_start(const struct ad_server_config *config,
                                struct ad_server **server,
                                struct ad_error *error) AD_MUST_CHECK;
 
-/* The port that it is bound to. */
+/* Read the files anew that the options name; what is bad stays as it was, and the log says why. */
+void ad_server_reload(struct ad_server *server);
+
+/* The port that it is bound to at the first address. */
 uint16_t ad_server_port(const struct ad_server *server);
 
 /* Stop in this order: quiesce (readiness off, infer refused with 503, every reply

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "http/operators.h"
+#include "http/tls.h"
 #include "model/loader.h"
 #include "model/repository.h"
 #include "sched/budget.h"
@@ -23,6 +24,7 @@ struct ad_service {
     struct ad_loader *loader;
     struct ad_queue *queue;
     struct ad_sequences *sequences;
+    struct ad_tls *tls; /* NULL: none */
     struct ad_operators operators;
     struct ad_budget budget; /* of request bodies */
     atomic_bool stopping;    /* set once, by quiesce */

@@ -53,6 +53,8 @@ static const struct {
      false,
      0},
     {"HTTP/1.1", {{"Expect", NULL}}, AD_OK, false, 0},
+    {"HTTP/1.1", {{"Host", "a"}}, AD_OK, false, 0},
+    {"HTTP/1.1", {{"Host", "a"}, {"host", "a"}}, AD_INVALID, false, 0},
 };
 
 START_TEST(framing)
