@@ -1,6 +1,6 @@
 /* manifest_json.h - JSON values with their place in config.json, for messages.
  *
- * Used by manifest*.c alone. */
+ * Used by manifest*.c, and by the reader of another file of the same kind (http/keys_file.c). */
 #ifndef AD_MODEL_MANIFEST_JSON_H
 #define AD_MODEL_MANIFEST_JSON_H
 
