@@ -1,13 +1,13 @@
 /* addresses.c - how many connections are open from each address: a hash table of those that have one.
  * Owner: the connections, which guard it. */
 #include "http/addresses.h"
+#include "http/client.h"
 
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NETWORK_BYTES 8 /* of an IPv6 address */
-#define V4_AT 12        /* where the IPv4 address lies in a mapped one */
 
 struct ad_address_count {
     struct ad_address_count *next;
@@ -15,27 +15,22 @@ struct ad_address_count {
     size_t n; /* over 0 */
 };
 
-struct ad_address ad_address_of(const struct sockaddr *address)
+struct ad_source ad_source_of(const struct sockaddr *address)
 {
-    struct ad_address key = {.known = false};
-    struct sockaddr_in6 in6;
-    struct sockaddr_in in;
-    if (address->sa_family == AF_INET) {
-        memcpy(&in, address, sizeof in);
-        key.bytes[V4_AT - 2] = key.bytes[V4_AT - 1] = 0xff;
-        memcpy(key.bytes + V4_AT, &in.sin_addr, sizeof in.sin_addr);
-        key.known = true;
-    } else if (address->sa_family == AF_INET6) {
-        memcpy(&in6, address, sizeof in6);
-        bool is_v4 = IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr);
-        memcpy(key.bytes, &in6.sin6_addr, is_v4 ? AD_ADDRESS_BYTES : NETWORK_BYTES);
-        key.known = true;
+    struct ad_source key = {.known = false};
+    struct ad_address whole;
+    struct in6_addr in6;
+    key.known = ad_address_of(address, &whole);
+    if (key.known) {
+        memcpy(&in6, whole.bytes, sizeof in6);
+        memcpy(key.bytes, whole.bytes,
+               IN6_IS_ADDR_V4MAPPED(&in6) ? AD_ADDRESS_BYTES : NETWORK_BYTES);
     }
     return key;
 }
 
 /* FNV-1a. Who owns many networks can fill one bucket, but no longer than connections are allowed. */
-static size_t bucket_of(const struct ad_address *address)
+static size_t bucket_of(const struct ad_source *address)
 {
     uint32_t hash = 2166136261u;
     for (size_t i = 0; i < AD_ADDRESS_BYTES; i++) {
@@ -46,7 +41,7 @@ static size_t bucket_of(const struct ad_address *address)
 
 /* Where the count is linked, or the end of its list. */
 static struct ad_address_count **find(struct ad_address_count **at,
-                                      const struct ad_address *address)
+                                      const struct ad_source *address)
 {
     while (*at && memcmp((*at)->bytes, address->bytes, AD_ADDRESS_BYTES) != 0) {
         at = &(*at)->next;
@@ -55,14 +50,14 @@ static struct ad_address_count **find(struct ad_address_count **at,
 }
 
 size_t ad_addresses_count(const struct ad_addresses *addresses,
-                          const struct ad_address *address)
+                          const struct ad_source *address)
 {
     struct ad_address_count *first = addresses->buckets[bucket_of(address)];
     struct ad_address_count **found = find(&first, address);
     return address->known && *found ? (*found)->n : 0;
 }
 
-bool ad_addresses_add(struct ad_addresses *addresses, const struct ad_address *address)
+bool ad_addresses_add(struct ad_addresses *addresses, const struct ad_source *address)
 {
     if (!address->known) {
         return true;
@@ -79,7 +74,7 @@ bool ad_addresses_add(struct ad_addresses *addresses, const struct ad_address *a
     return true;
 }
 
-void ad_addresses_remove(struct ad_addresses *addresses, const struct ad_address *address)
+void ad_addresses_remove(struct ad_addresses *addresses, const struct ad_source *address)
 {
     struct ad_address_count **at = find(&addresses->buckets[bucket_of(address)], address);
     if (address->known && *at && --(*at)->n == 0) {

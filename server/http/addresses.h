@@ -12,7 +12,7 @@
 
 /* Whom a connection counts for. An IPv4 address counts as such however it came. Whoever has one IPv6
  * address has all that share its first 64 bits, so these count as one. */
-struct ad_address {
+struct ad_source {
     unsigned char bytes[AD_ADDRESS_BYTES];
     bool known; /* false: a unix socket, whose clients have none */
 };
@@ -25,17 +25,16 @@ struct ad_addresses {
 };
 
 /* address is as long as its family has it. */
-struct ad_address ad_address_of(const struct sockaddr *address);
+struct ad_source ad_source_of(const struct sockaddr *address);
 
 size_t ad_addresses_count(const struct ad_addresses *addresses,
-                          const struct ad_address *address);
+                          const struct ad_source *address);
 
 /* One more; false when out of memory, and it is not counted. One that is not known is not counted. */
-bool ad_addresses_add(struct ad_addresses *addresses, const struct ad_address *address);
+bool ad_addresses_add(struct ad_addresses *addresses, const struct ad_source *address);
 
 /* One less of those that were added. */
-void ad_addresses_remove(struct ad_addresses *addresses,
-                         const struct ad_address *address);
+void ad_addresses_remove(struct ad_addresses *addresses, const struct ad_source *address);
 
 void ad_addresses_reset(struct ad_addresses *addresses);
 

@@ -8,6 +8,7 @@
  * the body. The body of any other refused request is read and thrown away, as much of
  * it as a good request may have, and the connection stays in use. */
 #include "http/call.h"
+#include "http/admit.h"
 #include "http/control_request.h"
 #include "http/edge.h"
 #include "http/infer.h"
@@ -48,6 +49,7 @@ void ad_call_free(struct ad_call *call)
     ad_infer_end(call);
     ad_buffer_reset(&call->body);
     ad_command_free(call->command);
+    ad_pass_reset(&call->pass);
     free(call);
 }
 
@@ -74,12 +76,15 @@ static enum MHD_Result send_reply(struct ad_call *call, struct ad_reply *reply)
     reply->close =
         reply->close || atomic_load(&call->service->stopping) || ad_edge_closes(call);
     reply->request_id = call->id;
-    if (call->route && call->route->infer) {
+    ad_admit_mark(call, reply);
+    if (call->refused) {
+        ad_admit_conclude(call, reply);
+    } else if (call->route && call->route->infer && !call->preflight) {
         ad_infer_conclude(call, reply);
     }
     ad_counts_add(&call->service->operators.counts,
                   call->route ? call->route->pattern : NULL, call->verb,
-                  ad_reply_code(reply->status));
+                  ad_reply_number(reply));
     ad_infer_end(call);
     ad_buffer_reset(&call->body);
     ad_connection_await_reply(call->client, reply->body.size);
@@ -146,17 +151,17 @@ static enum ad_status check_request(struct ad_call *call, const char *url,
         return ad_fail(&call->error, AD_NOT_FOUND, "Not Found: no such path: %.200s",
                        url);
     }
-    status = ad_route_check_verb(call->route, verb, &call->error);
+    status = ad_admit_check(call, verb);
     if (status) {
         return status;
     }
     call->posted = strcmp(verb, "POST") == 0;
     call->body_limit = options->http_max_input_size;
-    if (!call->route->infer && !call->route->command) {
+    if (call->preflight || (!call->route->infer && !call->route->command)) {
         call->body_limit = smaller(call->body_limit, CONTROL_BODY_LIMIT);
     }
     /* first whose request it is: what is refused from here on counts as the model's */
-    status = call->route->infer ? ad_infer_begin(call) : AD_OK;
+    status = call->route->infer && !call->preflight ? ad_infer_begin(call) : AD_OK;
     return status || body_length <= call->body_limit
                ? status
                : fail_too_large(call, "", body_length);
@@ -262,11 +267,22 @@ static enum MHD_Result answer_control(struct ad_call *call)
 {
     struct ad_reply reply = {.status = AD_OK};
     ad_handler *handler = call->posted ? call->route->post : call->route->get;
-    const struct ad_ask ask = {&call->target, &call->headers, &call->body, call->posted};
+    const struct ad_ask ask = {.target = &call->target,
+                               .headers = &call->headers,
+                               .body = &call->body,
+                               .posted = call->posted,
+                               .key = call->pass.key};
     if (handler(call->service, &ask, &reply, &call->error) != AD_OK) {
         ad_reply_reset(&reply);
         return send_error(call, false);
     }
+    return send_reply(call, &reply);
+}
+
+static enum MHD_Result answer_preflight(struct ad_call *call)
+{
+    struct ad_reply reply = {.status = AD_OK};
+    ad_admit_answer_preflight(call, &reply);
     return send_reply(call, &reply);
 }
 
@@ -327,6 +343,9 @@ enum MHD_Result ad_call_finish(struct ad_call *call)
     ad_connection_rest(call->client);
     bool elsewhere =
         call->route && (call->route->infer || (call->posted && call->route->command));
+    if (call->error.status == AD_OK && call->preflight) {
+        return answer_preflight(call);
+    }
     if (call->error.status == AD_OK && !elsewhere) {
         return answer_control(call);
     }

@@ -178,7 +178,7 @@ static bool counts_addresses(const struct ad_connections *all, enum ad_side side
 
 static bool address_has_room(struct ad_connections *all, const struct sockaddr *address)
 {
-    struct ad_address key = ad_address_of(address);
+    struct ad_source key = ad_source_of(address);
     pthread_mutex_lock(&all->address_lock);
     bool has_room = ad_addresses_count(&all->addresses, &key) < all->max_per_address;
     pthread_mutex_unlock(&all->address_lock);
@@ -240,7 +240,7 @@ static void count_address(struct ad_connection *connection,
     if (!counts_addresses(all, connection->side)) {
         return;
     }
-    connection->address = ad_address_of(address);
+    connection->address = ad_source_of(address);
     pthread_mutex_lock(&all->address_lock);
     connection->address.known = connection->address.known &&
                                 ad_addresses_add(&all->addresses, &connection->address);

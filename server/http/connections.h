@@ -31,7 +31,7 @@ struct ad_connection {
     struct ad_connections *all; /* immutable, as are the next three */
     enum ad_side side;          /* that its listener is on */
     int fd;                     /* open as long as this is */
-    struct ad_address address;  /* counted while this is */
+    struct ad_source address;   /* counted while this is */
     struct ad_connection *prev; /* guarded by its shard's lock, as is the next */
     struct ad_connection *next;
     atomic_int_fast64_t deadline_ns; /* INT64_MAX: none, as while its request is parked */

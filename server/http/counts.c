@@ -88,6 +88,12 @@ const char *ad_rejection_text(enum ad_rejection reason)
         return "canceled";
     case AD_REJECTED_SEQUENCE:
         return "sequence";
+    case AD_REJECTED_UNAUTHORIZED:
+        return "unauthorized";
+    case AD_REJECTED_FORBIDDEN:
+        return "forbidden";
+    case AD_REJECTED_RATE:
+        return "rate";
     case AD_N_REJECTIONS:
         break;
     }

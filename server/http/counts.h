@@ -24,6 +24,9 @@ enum ad_rejection {
     AD_REJECTED_NOT_LOADED,
     AD_REJECTED_CANCELED, /* its client went away */
     AD_REJECTED_SEQUENCE, /* the sequence is lost, busy, or one too many */
+    AD_REJECTED_UNAUTHORIZED,
+    AD_REJECTED_FORBIDDEN,
+    AD_REJECTED_RATE, /* its key is over its rate */
     AD_N_REJECTIONS
 };
 

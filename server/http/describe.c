@@ -63,13 +63,16 @@ void ad_describe_server(struct ad_json *json)
     ad_json_close(json, '}');
 }
 
-void ad_describe_models(struct ad_json *json, const struct ad_view *view)
+void ad_describe_models(struct ad_json *json, const struct ad_view *view,
+                        const struct ad_key *key)
 {
     ad_json_open(json, '{');
     ad_json_key(json, "models");
     ad_json_open(json, '[');
     for (size_t i = 0; i < view->n_models; i++) {
-        ad_json_string(json, view->models[i].name);
+        if (!key || ad_key_allows(key, view->models[i].name)) {
+            ad_json_string(json, view->models[i].name);
+        }
     }
     ad_json_close(json, ']');
     ad_json_close(json, '}');

@@ -4,12 +4,15 @@
 #define AD_HTTP_DESCRIBE_H
 
 #include "http/json_writer.h"
+#include "http/keys.h"
 #include "model/repository.h"
 
 #include <stdbool.h>
 
 void ad_describe_server(struct ad_json *json);
-void ad_describe_models(struct ad_json *json, const struct ad_view *view);
+/* key: list only what it may use; NULL: all. */
+void ad_describe_models(struct ad_json *json, const struct ad_view *view,
+                        const struct ad_key *key);
 
 /* view: of version's model alone. */
 void ad_describe_metadata(struct ad_json *json, const struct ad_view *view,

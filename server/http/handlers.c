@@ -72,14 +72,13 @@ enum ad_status ad_handle_models(const struct ad_service *service,
                                 const struct ad_ask *ask, struct ad_reply *reply,
                                 struct ad_error *error)
 {
-    (void)ask;
     struct ad_view view;
     enum ad_status status = ad_repository_view(service->repository, NULL, &view, error);
     if (status) {
         return status;
     }
     struct ad_json json = ad_json_to(&reply->body);
-    ad_describe_models(&json, &view);
+    ad_describe_models(&json, &view, ask->key);
     ad_view_reset(&view);
     return finish(reply, &json, error);
 }

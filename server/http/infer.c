@@ -5,13 +5,11 @@
 #include "http/infer.h"
 #include "base/clock.h"
 #include "codec/peek.h"
+#include "http/admit.h"
 #include "http/handlers.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #define NS_PER_US 1000
 
@@ -200,23 +198,6 @@ static void count_rejection(struct ad_call *call)
     }
 }
 
-/* The client's address as text; "" where it has none. */
-static const char *client_of(const struct ad_call *call, char text[INET6_ADDRSTRLEN])
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    const struct sockaddr *address = info ? info->client_addr : NULL;
-    const void *bytes = NULL;
-    if (address && address->sa_family == AF_INET) {
-        bytes = &((const struct sockaddr_in *)(const void *)address)->sin_addr;
-    } else if (address && address->sa_family == AF_INET6) {
-        bytes = &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
-    }
-    text[0] = '\0';
-    return bytes && inet_ntop(address->sa_family, bytes, text, INET6_ADDRSTRLEN) ? text
-                                                                                 : "";
-}
-
 static void write_line(const struct ad_call *call, const struct ad_reply *reply)
 {
     static const struct ad_request none; /* a call that was refused has no times */
@@ -226,14 +207,15 @@ static void write_line(const struct ad_call *call, const struct ad_reply *reply)
         request->version ? request->version->text : call->target.version;
     const char *message =
         call->error.status ? call->error.message : request->error.message;
-    char client[INET6_ADDRSTRLEN];
+    char client[AD_CLIENT_SIZE];
     enum ad_log_level level = meanings[reply->status].level;
     if (!ad_log_enables(call->service->log, level)) {
         return;
     }
+    ad_admit_client(call, client);
     const struct ad_log_field fields[] = {
         ad_log_text("request", call->id),
-        ad_log_text("client", client_of(call, client)),
+        ad_log_text("client", client),
         ad_log_text("model", call->target.model),
         ad_log_text("version", version),
         ad_log_number("status", ad_reply_code(reply->status)),

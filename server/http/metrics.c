@@ -101,7 +101,7 @@ static void write_counts(struct ad_exposition *page, const struct ad_counts *cou
         ad_exposition_integer(page, LABELS(labels), count.n);
     }
     ad_exposition_family(page, AD_METRIC_COUNTER, "attentiond_requests_rejected",
-                         "Inference requests not taken, or given up before computing.");
+                         "Requests not taken, or given up before computing.");
     for (enum ad_rejection reason = 0; reason < AD_N_REJECTIONS; reason++) {
         const struct ad_label labels[] = {{"reason", ad_rejection_text(reason)}};
         ad_exposition_integer(page, LABELS(labels), ad_counts_rejected(counts, reason));

@@ -1,5 +1,6 @@
 /* reply.c - an answer on its way out. Runs on the I/O thread of the connection. */
 #include "http/reply.h"
+#include "http/cors.h"
 #include "http/json_writer.h"
 
 #include <stdio.h>
@@ -47,6 +48,11 @@ unsigned ad_reply_code(enum ad_status status)
     return MHD_HTTP_INTERNAL_SERVER_ERROR;
 }
 
+unsigned ad_reply_number(const struct ad_reply *reply)
+{
+    return reply->no_content ? MHD_HTTP_NO_CONTENT : ad_reply_code(reply->status);
+}
+
 void ad_reply_set_error(struct ad_reply *reply, const struct ad_error *error)
 {
     ad_buffer_reset(&reply->body);
@@ -76,7 +82,7 @@ static struct MHD_Response *create_response(struct ad_reply *reply)
 {
     static char nothing[] = "";
     static char no_memory[] = "{\"error\":\"out of memory\"}";
-    if (reply->empty && !reply->body.data) {
+    if ((reply->empty || reply->no_content) && !reply->body.data) {
         return MHD_create_response_from_buffer(0, nothing, MHD_RESPMEM_PERSISTENT);
     }
     if (!reply->body.data) {
@@ -98,6 +104,29 @@ static bool add_header(struct MHD_Response *response, const char *name, const ch
     return MHD_add_response_header(response, name, value) == MHD_YES;
 }
 
+/* What tells a browser whether the page may see the reply. */
+static bool add_cors(struct MHD_Response *response, const struct ad_reply *reply)
+{
+    return (!reply->vary_origin ||
+            add_header(response, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ORIGIN)) &&
+           (!reply->allow_origin ||
+            (add_header(response, "Access-Control-Allow-Origin", reply->allow_origin) &&
+             add_header(response, "Access-Control-Expose-Headers", AD_CORS_EXPOSED))) &&
+           (!reply->allow_methods ||
+            (add_header(response, "Access-Control-Allow-Methods", reply->allow_methods) &&
+             add_header(response, "Access-Control-Allow-Headers", reply->allow_headers) &&
+             add_header(response, "Access-Control-Max-Age", AD_CORS_MAX_AGE)));
+}
+
+static bool add_retry(struct MHD_Response *response, const struct ad_reply *reply)
+{
+    char seconds[16];
+    snprintf(seconds, sizeof seconds, "%u",
+             reply->retry_after > 0 ? reply->retry_after : 1);
+    return (!reply->retry && reply->retry_after == 0) ||
+           add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, seconds);
+}
+
 static bool add_headers(struct MHD_Response *response, const struct ad_reply *reply,
                         bool binary)
 {
@@ -106,13 +135,17 @@ static bool add_headers(struct MHD_Response *response, const struct ad_reply *re
     const char *type = reply->content_type ? reply->content_type
                        : binary            ? "application/octet-stream"
                                            : "application/json";
-    return (reply->empty || add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type)) &&
+    return (reply->empty || reply->no_content ||
+            add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type)) &&
            (!binary || add_header(response, "Inference-Header-Content-Length", n_json)) &&
            (!reply->allow || add_header(response, MHD_HTTP_HEADER_ALLOW, reply->allow)) &&
            (!reply->request_id ||
             add_header(response, "X-Request-Id", reply->request_id)) &&
            (!reply->timing[0] || add_header(response, "Server-Timing", reply->timing)) &&
-           (!reply->retry || add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1")) &&
+           add_retry(response, reply) && add_cors(response, reply) &&
+           /* 401 has to name a way of getting in (RFC 9110, 11.6.1) */
+           (reply->status != AD_UNAUTHORIZED ||
+            add_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer")) &&
            (!reply->close || add_header(response, MHD_HTTP_HEADER_CONNECTION, "close"));
 }
 
@@ -122,7 +155,7 @@ enum MHD_Result ad_reply_send(struct MHD_Connection *connection, struct ad_reply
     enum MHD_Result result = MHD_NO;
     struct MHD_Response *response = create_response(reply);
     if (response && add_headers(response, reply, binary)) {
-        result = MHD_queue_response(connection, ad_reply_code(reply->status), response);
+        result = MHD_queue_response(connection, ad_reply_number(reply), response);
     }
     if (response) {
         MHD_destroy_response(response);

@@ -21,12 +21,20 @@ struct ad_reply {
     const char *request_id;   /* X-Request-Id; NULL: none */
     const char *coding;       /* Content-Encoding; NULL: none */
     char timing[AD_TIMING_SIZE]; /* Server-Timing; "": none */
-    bool empty;                  /* no body at all */
-    bool retry;                  /* waiting a second may help */
-    bool close; /* the connection cannot or should not be used any further */
+    const char *allow_origin;    /* Access-Control-Allow-Origin; NULL: none */
+    const char *allow_methods; /* to a preflight, with allow_headers; NULL: it is none */
+    const char *allow_headers;
+    bool vary_origin;     /* the reply depends on Origin */
+    bool empty;           /* no body at all */
+    bool no_content;      /* the same, and the code says so */
+    bool retry;           /* waiting a second may help */
+    unsigned retry_after; /* seconds; 0: as retry says */
+    bool close;           /* the connection cannot or should not be used any further */
 };
 
 unsigned ad_reply_code(enum ad_status status);
+unsigned
+ad_reply_number(const struct ad_reply *reply); /* the code that it is sent with */
 
 /* Make the reply {"error": message}, with its status, and "code" where the error has one. */
 void ad_reply_set_error(struct ad_reply *reply, const struct ad_error *error);

@@ -5,6 +5,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "http/headers.h"
+#include "http/keys.h"
 #include "http/path.h"
 #include "http/reply.h"
 #include "http/service.h"
@@ -25,6 +26,7 @@ struct ad_ask {
     const struct ad_headers *headers;
     const struct ad_buffer *body; /* of a POST */
     bool posted;                  /* POST, else GET or HEAD */
+    const struct ad_key *key;     /* by which it was let in; NULL: none was needed */
 };
 
 /* Answers on the I/O thread; fills reply, or returns a failure in error. */

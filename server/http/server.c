@@ -5,6 +5,7 @@
  * callbacks. */
 #include "http/server.h"
 #include "base/clock.h"
+#include "http/access.h"
 #include "http/call.h"
 #include "http/connections.h"
 #include "http/listeners.h"
@@ -308,7 +309,11 @@ static void fill_service(struct ad_service *service,
 static enum ad_status start(struct ad_server *server, struct ad_error *error)
 {
     struct ad_service *service = &server->service;
-    enum ad_status status = ad_tls_open(service->options, &service->tls, error);
+    enum ad_status status =
+        ad_access_create(service->options, service->log, &service->access, error);
+    if (!status) {
+        status = ad_tls_open(service->options, &service->tls, error);
+    }
     if (!status) {
         status = ad_connections_start(service->options, &service->operators.counts,
                                       &server->connections, error);
@@ -330,6 +335,7 @@ static void stop(struct ad_server *server)
     ad_listeners_close(&server->listeners);
     ad_connections_free(server->connections);
     ad_tls_free(server->service.tls);
+    ad_access_free(server->service.access);
     free(server->doors);
     free(server);
 }
@@ -337,10 +343,15 @@ static void stop(struct ad_server *server)
 enum ad_status ad_server_check(const struct ad_options *options, struct ad_error *error)
 {
     struct ad_tls *tls = NULL;
+    struct ad_access *access = NULL;
     enum ad_status status = ad_listeners_check(options, error);
+    if (!status) {
+        status = ad_access_create(options, NULL, &access, error);
+    }
     if (!status) {
         status = ad_tls_open(options, &tls, error);
     }
+    ad_access_free(access);
     ad_tls_free(tls);
     return status;
 }
@@ -364,20 +375,29 @@ enum ad_status ad_server_start(const struct ad_server_config *config,
     return AD_OK;
 }
 
+static void log_kept(const struct ad_service *service, const char *what,
+                     const struct ad_error *error)
+{
+    const struct ad_log_field reason = ad_log_text("error", error->message);
+    ad_log_write(service->log, AD_LOG_ERROR, what, &reason, 1);
+}
+
 void ad_server_reload(struct ad_server *server)
 {
     struct ad_service *service = &server->service;
     struct ad_error error = {.status = AD_OK};
+    if (ad_access_reload(service->access, &error) != AD_OK) {
+        log_kept(service, "cannot reload the API keys: the ones before stay", &error);
+    }
+    ad_error_clear(&error);
     if (!service->tls) {
         return;
     }
     if (ad_tls_reload(service->tls, &error) == AD_OK) {
         ad_tls_log(service->tls, service->log);
-        return;
+    } else {
+        log_kept(service, "cannot reload the certificate: the one before stays", &error);
     }
-    const struct ad_log_field reason = ad_log_text("error", error.message);
-    ad_log_write(service->log, AD_LOG_ERROR,
-                 "cannot reload the certificate: the one before stays", &reason, 1);
 }
 
 uint16_t ad_server_port(const struct ad_server *server)

@@ -17,6 +17,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+struct ad_access;
+
 struct ad_service {
     const struct ad_options *options; /* immutable, as are all pointers */
     const struct ad_log *log;
@@ -26,9 +28,10 @@ struct ad_service {
     struct ad_sequences *sequences;
     struct ad_tls *tls; /* NULL: none */
     struct ad_operators operators;
-    struct ad_budget budget; /* of request bodies */
-    atomic_bool stopping;    /* set once, by quiesce */
-    atomic_size_t n_parked;  /* requests suspended whose reply has not all been sent */
+    struct ad_access *access; /* owned by the server */
+    struct ad_budget budget;  /* of request bodies */
+    atomic_bool stopping;     /* set once, by quiesce */
+    atomic_size_t n_parked;   /* requests suspended whose reply has not all been sent */
 };
 
 #endif

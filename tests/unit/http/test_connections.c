@@ -250,14 +250,14 @@ START_TEST(many_addresses)
     for (uint32_t round = 0; round < 2; round++) {
         for (uint32_t i = 0; i < N; i++) {
             struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(i)};
-            struct ad_address key = ad_address_of((struct sockaddr *)&in);
+            struct ad_source key = ad_source_of((struct sockaddr *)&in);
             ck_assert_uint_eq(ad_addresses_count(addresses, &key), round);
             ck_assert(ad_addresses_add(addresses, &key));
         }
     }
     for (uint32_t i = 0; i < N; i += 2) {
         struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(i)};
-        struct ad_address key = ad_address_of((struct sockaddr *)&in);
+        struct ad_source key = ad_source_of((struct sockaddr *)&in);
         ad_addresses_remove(addresses, &key);
         ck_assert_uint_eq(ad_addresses_count(addresses, &key), 1);
         ad_addresses_remove(addresses, &key);
