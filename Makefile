@@ -342,6 +342,11 @@ $B/tests/bench/load: $(patsubst %,$B/tests/bench/%.o,load load_options load_repl
 	@echo '  LD    $@'
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^
 
+# Answers the same bytes as the daemon with the HTTP library alone.
+$B/tests/bench/echo: $B/tests/bench/echo.o $B/tests/bench/cases.o
+	@echo '  LD    $@'
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ -lmicrohttpd
+
 BENCH_PROGRAMS := $(patsubst %,$B/tests/bench/%,layers projections peer_onnxruntime)
 
 .PHONY: bench
@@ -349,7 +354,7 @@ bench: $(BENCH_PROGRAMS) ## measure every layer beside plain BLAS and, where ins
 	@tests/bench/layers.py $B/tests/bench $(BUILD)/onnxruntime
 
 .PHONY: bench-serve
-bench-serve: $B/attentiond $B/tests/bench/load ## measure the daemon over HTTP, beside peers where installed; sequences
+bench-serve: $B/attentiond $B/tests/bench/load $B/tests/bench/echo ## measure the daemon over HTTP, beside peers where installed
 	@tests/bench/serve.py $^ $(BUILD)/onnxruntime
 
 # Long runs under load; BENCH_SECONDS says how long.

@@ -24,6 +24,7 @@ static const char help[] =
     "  --parameter=NAME=VALUE  a request parameter, in JSON: timeout=50000; may be "
     "repeated\n"
     "  --path=PATH --body=FILE instead: this body to this path\n"
+    "  --path=PATH --get       instead: GET of this path\n"
     "  --header='NAME: VALUE'  one more header; may be repeated\n"
     "  --label=TEXT            what the report calls it\n"
     "how\n"
@@ -35,6 +36,7 @@ static const char help[] =
     "  --steps=N               each connection runs sequences of so many requests\n"
     "  --check=N               compare the bytes of one reply in N with the first (64; "
     "0: of none)\n"
+    "  --varied                replies need not be of one length, nor the same\n"
     "  --and                   what follows is a second kind of request, on connections "
     "of its own\n"
     "for how long\n"
@@ -52,12 +54,14 @@ enum {
     PARAMETER,
     PATH,
     BODY,
+    GET,
     HEADER,
     LABEL,
     CONNECTIONS,
     RATE,
     STEPS,
     CHECK,
+    VARIED,
     AND,
     WARM,
     SECONDS,
@@ -75,12 +79,14 @@ static const struct option known[] = {
     {"parameter", required_argument, NULL, PARAMETER},
     {"path", required_argument, NULL, PATH},
     {"body", required_argument, NULL, BODY},
+    {"get", no_argument, NULL, GET},
     {"header", required_argument, NULL, HEADER},
     {"label", required_argument, NULL, LABEL},
     {"connections", required_argument, NULL, CONNECTIONS},
     {"rate", required_argument, NULL, RATE},
     {"steps", required_argument, NULL, STEPS},
     {"check", required_argument, NULL, CHECK},
+    {"varied", no_argument, NULL, VARIED},
     {"and", no_argument, NULL, AND},
     {"warm", required_argument, NULL, WARM},
     {"seconds", required_argument, NULL, SECONDS},
@@ -214,9 +220,10 @@ static void start_kind(struct load_options *options)
 
 static void check_kind(struct load_kind *kind)
 {
-    if (kind->body_file ? !kind->path || kind->n_steps > 0 || kind->n_inputs > 0
-                        : !kind->model && !kind->path) {
-        die("expected --model and --input, or --path and --body alone");
+    bool given = kind->body_file || kind->get;
+    if (given ? !kind->path || kind->n_steps > 0 || kind->n_inputs > 0
+              : !kind->model && !kind->path) {
+        die("expected --model and --input, or --path with --body or --get alone");
     }
     if (!kind->label) {
         kind->label = kind->path ? kind->path : kind->model;
@@ -245,6 +252,9 @@ static bool read_kind_option(struct load_kind *kind, int code, const char *text)
     case BODY:
         kind->body_file = text;
         return true;
+    case GET:
+        kind->get = true;
+        return true;
     case HEADER:
         add_text("header", kind->headers, &kind->n_headers, text, ':');
         return true;
@@ -262,6 +272,9 @@ static bool read_kind_option(struct load_kind *kind, int code, const char *text)
         return true;
     case CHECK:
         kind->check_every = read_count("check", text, 0, MOST_BYTES);
+        return true;
+    case VARIED:
+        kind->varied = true;
         return true;
     default:
         return false;

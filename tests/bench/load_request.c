@@ -186,6 +186,14 @@ static struct text make_body(const struct load_kind *kind, enum load_place place
     return body;
 }
 
+static struct text no_body(void)
+{
+    struct text body;
+    open_text(&body);
+    close_text(&body);
+    return body;
+}
+
 static struct text read_body(const char *path)
 {
     FILE *file = fopen(path, "rb");
@@ -213,13 +221,17 @@ static struct text read_body(const char *path)
 static void put_head(FILE *file, const struct load_kind *kind, const char *host,
                      size_t n_body, size_t n_json)
 {
+    const char *verb = kind->get ? "GET" : "POST";
     if (kind->path) {
-        fprintf(file, "POST %s HTTP/1.1\r\n", kind->path);
+        fprintf(file, "%s %s HTTP/1.1\r\n", verb, kind->path);
     } else {
-        fprintf(file, "POST /v2/models/%s/infer HTTP/1.1\r\n", kind->model);
+        fprintf(file, "%s /v2/models/%s/infer HTTP/1.1\r\n", verb, kind->model);
     }
-    fprintf(file, "Host: %s\r\nContent-Length: %zu\r\n", host, n_body);
-    if (!kind->body_file) {
+    fprintf(file, "Host: %s\r\n", host);
+    if (!kind->get) {
+        fprintf(file, "Content-Length: %zu\r\n", n_body);
+    }
+    if (!kind->body_file && !kind->get) {
         fprintf(file, "Content-Type: %s\r\n",
                 kind->json ? "application/json" : "application/octet-stream");
     }
@@ -236,8 +248,9 @@ struct load_message load_message_create(const struct load_kind *kind,
                                         enum load_place place, const char *host)
 {
     size_t id_offset = 0, n_json = MOST_BYTES;
-    struct text body = kind->body_file ? read_body(kind->body_file)
-                                       : make_body(kind, place, &id_offset, &n_json);
+    struct text body = kind->get         ? no_body()
+                       : kind->body_file ? read_body(kind->body_file)
+                                         : make_body(kind, place, &id_offset, &n_json);
     struct text whole;
     open_text(&whole);
     put_head(whole.file, kind, host, body.n, n_json);

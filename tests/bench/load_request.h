@@ -25,6 +25,7 @@ struct load_kind {
     const char *model; /* its /v2/models/…/infer, if there is no path */
     const char *path;
     const char *body_file; /* NULL: the body is made of the inputs */
+    bool get;              /* there is no body */
     struct load_input inputs[MOST_INPUTS];
     size_t n_inputs;
     bool json;                           /* tensors as JSON and not as bytes */
@@ -39,6 +40,7 @@ struct load_kind {
     size_t
         n_steps; /* of a sequence; 0: the requests have nothing to do with each other */
     size_t check_every; /* compare the bytes of one reply in so many; 0: of none */
+    bool varied;        /* not even their lengths are compared */
 };
 
 /* A request's place in its sequence decides what it says. */
