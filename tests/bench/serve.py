@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Measures the daemon over HTTP beside its peers, small requests beside a large one, and sequences.
+"""Measures the daemon over HTTP beside its peers, small requests beside a large one, sequences, and the wire.
 
-    serve.py DAEMON LOAD ONNXRUNTIME     our daemon, our load generator, where npm put onnxruntime-node
+    serve.py DAEMON LOAD ECHO ONNXRUNTIME     our daemon, our load generator, the HTTP library alone, where npm put
+                                              onnxruntime-node
 
 Servers run at once, each is loaded in its turn, and rounds go over all of them, so what is compared was
 measured within seconds. Nothing is written but the tables. Settings come from the environment, see
@@ -17,8 +18,9 @@ import serve_mixed  # noqa: E402
 import serve_models  # noqa: E402
 import serve_peers  # noqa: E402
 import serve_sequences  # noqa: E402
-from serve_process import (Request, count, daemon, draw, floats, machine, megabytes, message,  # noqa: E402
-                           milliseconds, run_load, setting, table)
+import serve_wire  # noqa: E402
+from serve_process import (Cell, Request, count, daemon, draw, floats, machine, measure, megabytes,  # noqa: E402
+                           message, milliseconds, ratio, setting, table)
 
 SECONDS = setting("BENCH_SECONDS", "3")
 PASSES = int(setting("BENCH_PASSES", "2"))
@@ -26,6 +28,7 @@ CLIENTS = [int(n) for n in setting("BENCH_CLIENTS", "1 16 64").split()]
 ONLY = re.compile(setting("BENCH_ONLY", "."))
 STARTS = 5
 TOLERANCE = 1e-4
+AIMS = {("small", "json"): ">= 5", ("medium", "json"): ">= 8"}  # of requests a second
 
 # Ours: what a row is called, and the model that it asks.
 VARIANTS = {"ours": "{}", "ours, batching off": "{}-alone", "ours, one input": "{}-one"}
@@ -49,22 +52,6 @@ def our_words(variant, shape, form):
     names = "q" if variant == "ours, one input" else "kvq"
     words = [f"--input={name}:FP32:" + "x".join(map(str, axes(shape))) for name in names]
     return [f"--model={VARIANTS[variant].format(shape)}", *words] + (["--json"] if form == "json" else [])
-
-
-class Cell:
-    """The best of each figure over all rounds."""
-
-    def __init__(self):
-        self.rps, self.failed = 0, 0
-        self.p50 = self.p99 = self.cpu = float("inf")
-
-    def add(self, part, cpu):
-        """cpu: seconds of the server for each request."""
-        self.failed += part["failed"]
-        if part["good"] > 0:
-            self.rps = max(self.rps, part["rps"])
-            self.p50, self.p99 = min(self.p50, part["p50_us"]), min(self.p99, part["p99_us"])
-            self.cpu = min(self.cpu, 1e6 * cpu)
 
 
 class Bench:
@@ -140,16 +127,10 @@ class Bench:
         return found
 
     def measure(self, server, words, key):
-        timing = f"--seconds={SECONDS}", "--warm=0.5", f"--connections={key[2]}"
-        before = server.cpu_seconds()
-        part, total = run_load(self.load, server, *timing, *words)
-        cpu = (server.cpu_seconds() - before) / max(total["replies"], 1)
-        self.cells.setdefault(key, Cell()).add(part, cpu)
+        measure(self.load, server, SECONDS, key[2], words, self.cells.setdefault(key, Cell()))
 
-    def measure_loads(self):
+    def measure_loads(self, wanted):
         variants = self.variants()
-        wanted = [(shape, form, clients) for form in serve_peers.TYPES for shape in serve_models.SHAPES
-                  for clients in CLIENTS if ONLY.search(f"{form} {shape} {clients}")]
         for _ in range(PASSES):
             for shape, form, clients in wanted:
                 for variant in variants:
@@ -157,7 +138,6 @@ class Bench:
                 for peer in self.peers:
                     words = peer.load_words(shape, form, self.bodies)
                     self.measure(peer, words, (shape, form, clients, peer.name))
-        return wanted
 
     def stop(self):
         for server in [self.ours, *self.peers]:
@@ -180,10 +160,6 @@ def best(bench, place):
     return result, max(cells, key=lambda name: cells[name].rps)
 
 
-def ratio(above, below):
-    return f"{above / below:.2f}" if below and above != float("inf") else "-"
-
-
 def figures(cell):
     if cell.rps == 0:
         return ["-"] * 4
@@ -192,14 +168,14 @@ def figures(cell):
 
 def print_ratios(bench, wanted):
     print("\nratios to the best peer of the same run, above 1: ours is better; cpu: of the server, for a request\n")
-    rows = [["request", "clients", "req/s", "p50 ms", "p99 ms", "cpu us", "x req/s", "x p50", "x p99", "x cpu",
+    rows = [["request", "clients", "req/s", "p50 ms", "p99 ms", "cpu us", "x req/s", "aim", "x p50", "x p99", "x cpu",
              "one input x req/s", "x cpu", "on / off", "best peer", "req/s", "p50 ms", "p99 ms", "cpu us"]]
     for place in wanted:
         ours, (peer, name) = bench.cells[(*place, "ours")], best(bench, place)
         one, alone = bench.cells[(*place, "ours, one input")], bench.cells.get((*place, "ours, batching off"))
         row = [f"{place[1]} {place[0]}", str(place[2]), *figures(ours)]
-        row += [ratio(ours.rps, peer.rps), *(ratio(getattr(peer, f), getattr(ours, f)) for f in ("p50", "p99", "cpu")),
-                ratio(one.rps, peer.rps), ratio(peer.cpu, one.cpu)] if peer else ["-"] * 6
+        row += [ratio(ours.rps, peer.rps), AIMS.get(place[:2], "-"), *(ratio(getattr(peer, f), getattr(ours, f)) for f in ("p50", "p99", "cpu")),
+                ratio(one.rps, peer.rps), ratio(peer.cpu, one.cpu)] if peer else ["-"] * 7
         row.append(ratio(ours.rps, alone.rps) if alone else "-")
         rows.append(row + [name, *(figures(peer) if peer else ["-"] * 4)])
     table(rows)
@@ -232,29 +208,49 @@ def print_starts(bench):
     table(rows)
 
 
-def main():
-    if len(sys.argv) != 4:
-        sys.exit("usage: serve.py DAEMON LOAD ONNXRUNTIME")
-    program, load, onnxruntime = sys.argv[1:]
-    with tempfile.TemporaryDirectory(prefix="attentiond-bench.") as scratch:
-        bench = Bench(program, load, onnxruntime, scratch)
-        print(f"machine: {machine()}; each figure: best of {PASSES} rounds of {SECONDS} s", flush=True)
-        try:
-            if ONLY.search("start"):
-                bench.measure_starts()
-                print_starts(bench)
+def wanted_loads():
+    return [(shape, form, clients) for form in serve_peers.TYPES for shape in serve_models.SHAPES
+            for clients in CLIENTS if ONLY.search(f"{form} {shape} {clients}")]
+
+
+def beside_peers(program, load, onnxruntime, scratch, loads):
+    """Everything that the peers and our daemon with their layers are for. Returns what was wrong."""
+    bench = Bench(program, load, onnxruntime, scratch)
+    try:
+        if ONLY.search("start"):
+            bench.measure_starts()
+            print_starts(bench)
+        if loads or ONLY.search("mixed"):
             bench.start_all()
-            wanted = bench.measure_loads()
-            if wanted:
-                print_ratios(bench, wanted)
-                print_all(bench, wanted)
-            if ONLY.search("mixed"):
-                serve_mixed.run(load, bench.ours, SECONDS)
-        finally:
-            bench.stop()
+        if loads:
+            bench.measure_loads(loads)
+            print_ratios(bench, loads)
+            print_all(bench, loads)
+        if ONLY.search("mixed"):
+            serve_mixed.run(load, bench.ours, SECONDS)
+    finally:
+        bench.stop()
+    return [f"{key}: {cell.failed} requests failed" for key, cell in bench.cells.items()
+            if key[3] in VARIANTS and cell.failed]
+
+
+def main():
+    if len(sys.argv) != 5:
+        sys.exit("usage: serve.py DAEMON LOAD ECHO ONNXRUNTIME")
+    program, load, echo, onnxruntime = sys.argv[1:]
+    loads, sections, faults = wanted_loads(), serve_wire.wanted(ONLY), []
+    with tempfile.TemporaryDirectory(prefix="attentiond-bench.") as scratch:
+        print(f"machine: {machine()}; each figure: best of {PASSES} rounds of {SECONDS} s", flush=True)
+        if loads or ONLY.search("start") or ONLY.search("mixed"):
+            faults += beside_peers(program, load, onnxruntime, scratch, loads)
         if ONLY.search("sequences"):
             serve_sequences.run(program, load, scratch, SECONDS)
+        if sections:
+            faults += serve_wire.run(sections, program, load, echo, scratch, SECONDS, PASSES)
     print(f"\nat the end: {machine()}")
+    for fault in faults:
+        print(f"WRONG: {fault}")
+    sys.exit(1 if faults else 0)
 
 
 main()

@@ -12,6 +12,7 @@ import sys
 
 # name: (length, width, heads): one sample of such a layer is a request
 SHAPES = {"small": (16, 128, 8), "medium": (128, 512, 8)}
+TINY_WIDTH = 8   # of the smallest layer: one position, one head
 STEPS = 2048     # of the growing sequence
 NODES = 100      # of the routing instance
 ALONE = {"dynamic_batching": {"max_batch_requests": 1}}  # nothing is joined
@@ -82,6 +83,14 @@ def write_plain(repository):
     for name, (length, width, heads) in SHAPES.items():
         folder = write(repository, name, speech(width, heads), width)
         (folder / "length").write_text(str(length))
+
+
+def write_wire(repository):
+    """The smallest layer, and the medium one with three inputs and with one."""
+    _, width, heads = SHAPES["medium"]
+    write(repository, "tiny", routing(TINY_WIDTH, 1), TINY_WIDTH)
+    write(repository, "medium", speech(width, heads), width)
+    write(repository, "medium-one", routing(width, heads), width)
 
 
 def write_sequences(repository):

@@ -186,6 +186,30 @@ def run_load(program, server, *words):
     return list(Load(program, server, *words))
 
 
+class Cell:
+    """The best of each figure over all rounds."""
+
+    def __init__(self):
+        self.rps, self.failed = 0, 0
+        self.p50 = self.p99 = self.cpu = float("inf")
+
+    def add(self, part, cpu):
+        """cpu: seconds of the server for each request."""
+        self.failed += part["failed"]
+        if part["good"] > 0:
+            self.rps = max(self.rps, part["rps"])
+            self.p50, self.p99 = min(self.p50, part["p50_us"]), min(self.p99, part["p99_us"])
+            self.cpu = min(self.cpu, 1e6 * cpu)
+
+
+def measure(program, server, seconds, clients, words, cell):
+    """One run of the load generator into a cell."""
+    timing = f"--seconds={seconds}", "--warm=0.5", f"--connections={clients}"
+    before = server.cpu_seconds()
+    part, total = run_load(program, server, *timing, *words)
+    cell.add(part, (server.cpu_seconds() - before) / max(total["replies"], 1))
+
+
 # ---- printing ----------------------------------------------------------------------------------
 
 
@@ -203,6 +227,10 @@ def milliseconds(us):
 
 def count(n):
     return f"{n:,.0f}" if n >= 100 else f"{n:.1f}"
+
+
+def ratio(above, below):
+    return f"{above / below:.2f}" if below and above != float("inf") else "-"
 
 
 def megabytes(n):

@@ -1,6 +1,6 @@
 """Sequences: what a step costs with keys and values kept, beside sending everything again."""
 import serve_models
-from serve_process import Request, count, daemon, draw, floats, message, milliseconds, run_load, table
+from serve_process import Request, count, daemon, draw, floats, message, milliseconds, ratio, run_load, table
 
 WIDTH = 128
 TOLERANCE = 1e-4
@@ -76,10 +76,6 @@ def fixed(load, server, seconds):
                      ratio(again["p50_us"], kept["p50_us"])])
         report_failures("fixed", kept)
     table(rows)
-
-
-def ratio(above, below):
-    return f"{above / below:.2f}" if below else "-"
 
 
 def report_failures(name, part):
