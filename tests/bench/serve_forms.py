@@ -11,8 +11,8 @@ from serve_peers import decimal
 from serve_process import Request, ask, count, draw, floats, megabytes, message, milliseconds, ratio, table
 
 AIM_TWIN = 3
-LARGE = 2048     # positions of the request whose memory is measured, 512 wide
-DIGITS = 4096    # numbers that are written; longer texts repeat them
+LARGE = 2048, 512  # queries and as many keys, and their width, of the request whose memory is measured
+DIGITS = 4096      # numbers that are written; longer texts repeat them
 CLIENTS = 1, 16
 
 
@@ -64,7 +64,7 @@ def growth(wire, path, body, headers):
     """(bytes that the most resident memory grew by, reply headers, reply) of one request to a fresh daemon."""
     server = wire.start()
     try:
-        warm = Request("medium-one", [("q", [1, 1, 512], draw(512))])  # the weights are there
+        warm = Request("scores", [(name, [1, 1, LARGE[1]], draw(LARGE[1])) for name in ("query", "key")])
         warm.send(server.connect())
         pathlib.Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")  # the peak starts anew
         before = status_bytes(server, "VmRSS")
@@ -76,31 +76,35 @@ def growth(wire, path, body, headers):
         server.stop()
 
 
+def read_floats(headers, reply):
+    n_json = headers.get("Inference-Header-Content-Length")
+    return floats(reply[int(n_json):]) if n_json else array.array("f", json.loads(reply)["outputs"][0]["data"])
+
+
 def memory(wire):
-    width, n = 512, LARGE * 512
-    numbers = [decimal(x) for x in floats(draw(DIGITS))] * (n // DIGITS)
+    length, width = LARGE
+    names, shape = ("query", "key"), [1, length, width]
+    numbers = [decimal(x) for x in floats(draw(DIGITS))] * (length * width // DIGITS)
     content = array.array("f", map(float, numbers)).tobytes()
-    binary = Request("medium-one", [("q", [1, LARGE, width], content)])
-    path, headers, text = json_request("medium-one", "q", [1, LARGE, width], numbers)
+    binary = Request("scores", [(name, shape, content) for name in names])
+    path, headers, text = json_request("scores", names, shape, numbers)
     pieces = [binary.body[i:i + 65536] for i in range(0, len(binary.body), 65536)]
-    print(f"\nhow much the most resident memory grows with one request of 1 x {LARGE} x {width}, MB, beside what it has to "
-          "hold;\nwhat is beyond is the scratch of the computation too\n")
+    converted = 2 * len(content) + 4 * length * length  # of the text: what it says, and what becomes the reply's
+    forms = [("bytes", binary.body, binary.headers, len(binary.body), 0),
+             ("bytes, chunked", iter(pieces), binary.headers, len(binary.body), 0),
+             ("JSON", text, headers, len(text), converted)]
     rows = [["form", "body", "converted", "reply", "sum", "grew by", "of the sum", "aim", "beyond"]]
-    results = {}
-    for name, body, head, converted in (("bytes", binary.body, binary.headers, 0),
-                                        ("bytes, chunked", iter(pieces), binary.headers, 0),
-                                        ("JSON", text, headers, 2 * 4 * n)):
+    results = []
+    for name, body, head, n_body, n_converted in forms:
         grown, found, reply = growth(wire, path, body, head)
-        n_body = len(text) if name == "JSON" else len(binary.body)
-        total = n_body + converted + len(reply)
-        rows.append([name, *(megabytes(x) for x in (n_body, converted, len(reply), total, grown)), ratio(grown, total),
+        total = n_body + n_converted + len(reply)
+        rows.append([name, *(megabytes(x) for x in (n_body, n_converted, len(reply), total, grown)), ratio(grown, total),
                      "<= 1", megabytes(grown - total)])
-        if name == "JSON":
-            results[name] = array.array("f", json.loads(reply)["outputs"][0]["data"])
-        else:
-            results[name] = floats(reply[int(found["Inference-Header-Content-Length"]):])
+        results.append(read_floats(found, reply))
+    print(f"\nhow much the most resident memory grows with one request, MB, beside what it has to hold: scores of {length} "
+          f"queries\nand {length} keys of width {width}; what is beyond is the scratch of the computation too\n")
     table(rows)
-    if any(result != results["bytes"] for result in results.values()):
+    if any(result != results[0] for result in results):
         wire.faults.append("a large request: JSON, bytes and chunks do not give the same result")
 
 

@@ -86,11 +86,14 @@ def write_plain(repository):
 
 
 def write_wire(repository):
-    """The smallest layer, and the medium one with three inputs and with one."""
+    """The smallest layer, the medium one with three inputs and with one, and one that needs next to no scratch."""
     _, width, heads = SHAPES["medium"]
     write(repository, "tiny", routing(TINY_WIDTH, 1), TINY_WIDTH)
     write(repository, "medium", speech(width, heads), width)
     write(repository, "medium-one", routing(width, heads), width)
+    scores = pathlib.Path(repository) / "scores"
+    scores.mkdir()
+    (scores / "config.json").write_text(json.dumps({"layer": {"kind": "routing_score"}}))
 
 
 def write_sequences(repository):

@@ -39,13 +39,21 @@ class Wire:
         """An echo server whose replies are like this one."""
         words = [f"{name}: {value}" for name, value in headers.items() if name.lower() not in OWN]
         server = Server("echo", [self.echo, "PORT", len(body), *words], log=f"{self.scratch}/wire.log")
-        server.start(lambda connection: self.is_like(ask(connection, "/direct", b"x"), headers, body))
+        server.start(lambda connection: ask(connection, "/direct")[0] == 200)
+        _, found, content = ask(server.connect(), "/direct")
+        if len(content) != len(body) or len(str(found)) != len(str(headers)):
+            server.stop()
+            raise RuntimeError(f"the echo server answers {found}, and not {headers}")
         return server
 
-    @staticmethod
-    def is_like(reply, headers, body):
-        status, found, content = reply
-        return status == 200 and len(content) == len(body) and len(str(found)) == len(str(headers))
+    def note(self, name, failed):
+        if failed:
+            self.faults.append(f"{name}: {failed} requests failed or were answered wrongly")
+
+    def load_once(self, server, words):
+        part = run_load(self.load, server, *words)[0]
+        self.note(words[0], part["failed"])
+        return part
 
     def take_turns(self, plan):
         """plan: {key: (server, clients, words)}; returns {key: cell}."""
@@ -54,8 +62,7 @@ class Wire:
             for key, (server, clients, words) in plan.items():
                 measure(self.load, server, self.seconds, clients, words, cells[key])
         for key, cell in cells.items():
-            if cell.failed:
-                self.faults.append(f"{key}: {cell.failed} requests failed or were answered wrongly")
+            self.note(key, cell.failed)
         return cells
 
 
@@ -131,9 +138,8 @@ def hand_over(wire):
         _, headers, body = ask(server.connect(), PATH, tiny().body, tiny().headers)
         echo = wire.start_echo(headers, body)
         try:
-            run_load(wire.load, server, *TINY, *timing)
-            p50 = [run_load(wire.load, echo, f"--path={word}", TINY[1], *timing)[0]["p50_us"]
-                   for word in ("/direct", "/worker")]
+            wire.load_once(server, [*TINY, *timing])
+            p50 = [wire.load_once(echo, [f"--path={word}", TINY[1], *timing])["p50_us"] for word in ("/direct", "/worker")]
         finally:
             server.stop()
             echo.stop()
@@ -166,7 +172,7 @@ def routes(wire):
     for name, path in ROUTES.items():
         for clients in CLIENTS:
             ours, echo = cells[name, clients], cells[name, clients, "echo"]
-            rows.append([path, count(sizes[name]), str(clients), *figures(ours), *figures(echo), ratio(ours.rps, echo.rps)])
+            rows.append([path, f"{sizes[name]:,}", str(clients), *figures(ours), *figures(echo), ratio(ours.rps, echo.rps)])
     table(rows)
 
 
