@@ -191,11 +191,13 @@ class Cell:
 
     def __init__(self):
         self.rps, self.failed = 0, 0
+        self.turns = []  # requests a second of each round
         self.p50 = self.p99 = self.cpu = float("inf")
 
     def add(self, part, cpu):
         """cpu: seconds of the server for each request."""
         self.failed += part["failed"]
+        self.turns.append(part["rps"])
         if part["good"] > 0:
             self.rps = max(self.rps, part["rps"])
             self.p50, self.p99 = min(self.p50, part["p50_us"]), min(self.p99, part["p99_us"])

@@ -103,11 +103,12 @@ def smallest(wire):
           "a worker, and on its I/O thread\n")
     titles = "req/s", "p50 ms", "p99 ms", "cpu us"
     rows = [["clients", *titles, "worker " + titles[0], *titles[1:], "direct " + titles[0], *titles[1:], "x worker", "aim",
-             "x direct"]]
+             "by turns", "x direct"]]
     for clients in CLIENTS:
         ours, worker, direct = (cells[name, clients] for name in ("ours", "/worker", "/direct"))
+        turns = statistics.median(x / max(y, 1) for x, y in zip(ours.turns, worker.turns))
         rows.append([str(clients), *figures(ours), *figures(worker), *figures(direct), ratio(ours.rps, worker.rps),
-                     f">= {AIM_RATE}", ratio(ours.rps, direct.rps)])
+                     f">= {AIM_RATE}", f"{turns:.2f}", ratio(ours.rps, direct.rps)])
     table(rows)
 
 
