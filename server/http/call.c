@@ -40,7 +40,7 @@ struct ad_call *ad_call_create(struct ad_service *service,
 
 void ad_call_free(struct ad_call *call)
 {
-    if (!call) {
+    if (!call || ad_parking_abandon(&call->parking)) {
         return;
     }
     if (call->parked) {
@@ -294,7 +294,9 @@ static void on_command_done(struct ad_command *command)
 {
     struct ad_call *call = command->context;
     call->command = command;
-    MHD_resume_connection(call->connection);
+    if (!ad_parking_end(&call->parking, call->connection)) {
+        ad_call_free(call);
+    }
 }
 
 /* Park the connection and hand the command over; as ad_infer_submit. */
@@ -311,10 +313,10 @@ static enum ad_status submit_command(struct ad_call *call)
     command->context = call;
     call->parked = true;
     atomic_fetch_add(&call->service->n_parked, 1);
-    MHD_suspend_connection(call->connection);
+    ad_parking_begin(&call->parking, &call->service->luck, call->connection, false);
     if (ad_loader_submit(call->service->loader, &command, &call->error) != AD_OK) {
         call->command = command;
-        MHD_resume_connection(call->connection);
+        ad_parking_undo(&call->parking, call->connection);
     }
     return AD_OK;
 }
@@ -340,6 +342,9 @@ static enum ad_status submit(struct ad_call *call)
 
 enum MHD_Result ad_call_finish(struct ad_call *call)
 {
+    if (call->parked && ad_parking_waits(&call->parking, call->connection)) {
+        return MHD_YES;
+    }
     ad_connection_rest(call->client);
     bool elsewhere =
         call->route && (call->route->infer || (call->posted && call->route->command));

@@ -1,9 +1,9 @@
 /* call.h - one HTTP request from its headers to its reply.
  *
  * Owner: the connection's I/O thread, which makes it when the headers have come and
- * frees it when the reply has gone or the connection ended. While the connection is
- * parked (suspended), neither can happen, so a worker's on_done may write `request`;
- * resuming hands it back. */
+ * frees it when the reply has gone or the connection ended. While it is parked
+ * (parking.h), a worker's on_done may write `request`, and hands it back; one whose
+ * connection has ended it frees. */
 #ifndef AD_HTTP_CALL_H
 #define AD_HTTP_CALL_H
 
@@ -12,6 +12,7 @@
 #include "http/access.h"
 #include "http/connections.h"
 #include "http/headers.h"
+#include "http/parking.h"
 #include "http/path.h"
 #include "http/reply.h"
 #include "http/request_id.h"
@@ -45,7 +46,8 @@ struct ad_call {
     uint64_t n_discardable; /* bytes that may still be discarded before we hang up */
 
     size_t n_received;           /* bytes of the whole body, for the log */
-    bool parked;                 /* it was suspended and counted in service->n_parked */
+    bool parked;                 /* handed over and counted in service->n_parked */
+    struct ad_parking parking;   /* how it waits meanwhile */
     char id[AD_REQUEST_ID_SIZE]; /* the client's X-Request-Id, or ours */
     const char *verb;            /* static */
 

@@ -7,6 +7,7 @@
 #include "codec/peek.h"
 #include "http/admit.h"
 #include "http/handlers.h"
+#include "sched/lane.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -75,7 +76,9 @@ static void on_done(struct ad_request *request)
 {
     struct ad_call *call = request->context;
     call->request = request;
-    MHD_resume_connection(call->connection);
+    if (!ad_parking_end(&call->parking, call->connection)) {
+        ad_call_free(call);
+    }
 }
 
 /* Move the body into the request and split it into JSON and tensors. */
@@ -101,23 +104,30 @@ static enum ad_status fill_request(struct ad_call *call)
     return AD_OK;
 }
 
+/* May it be answered within microseconds? What it borrows from the connection would not outlive that. */
+static bool is_near(const struct ad_request *request)
+{
+    return ad_lane_is_small(request, false) && !request->sequence_header;
+}
+
 enum ad_status ad_infer_submit(struct ad_call *call)
 {
     enum ad_status status = fill_request(call);
     if (status) {
         return status;
     }
-    /* Suspended first: on_done may come before the push returns. From there on only
-     * what is local is touched, unless the push fails. */
+    /* Parked first: on_done may come before the push returns. From there on only what is
+     * local is touched, unless the push fails. */
     struct ad_request *request = call->request;
     call->request = NULL;
     call->parked = true;
     atomic_fetch_add(&call->service->n_parked, 1);
-    MHD_suspend_connection(call->connection);
+    ad_parking_begin(&call->parking, &call->service->luck, call->connection,
+                     is_near(request));
     if (ad_queue_push(call->service->queue, &request, &call->error) != AD_OK) {
         call->request = request;
         call->retry = true;
-        MHD_resume_connection(call->connection);
+        ad_parking_undo(&call->parking, call->connection);
     }
     return AD_OK;
 }

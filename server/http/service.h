@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "http/operators.h"
+#include "http/parking.h"
 #include "http/tls.h"
 #include "model/loader.h"
 #include "model/repository.h"
@@ -29,9 +30,10 @@ struct ad_service {
     struct ad_tls *tls; /* NULL: none */
     struct ad_operators operators;
     struct ad_access *access; /* owned by the server */
-    struct ad_budget budget;  /* of request bodies */
-    atomic_bool stopping;     /* set once, by quiesce */
-    atomic_size_t n_parked;   /* requests suspended whose reply has not all been sent */
+    struct ad_parking_luck luck;
+    struct ad_budget budget; /* of request bodies */
+    atomic_bool stopping;    /* set once, by quiesce */
+    atomic_size_t n_parked;  /* requests suspended whose reply has not all been sent */
 };
 
 #endif

@@ -51,6 +51,29 @@ for n in range(1, 33):
         assert reply["outputs"][0]["data"] == [n * factor] * 4, reply
         assert reply["id"] == "client %d" % n, reply' "$scratch/clients"
 
+# Clients that hang up in the middle take nothing from the others, and leave nothing behind.
+small=$(request "$(tensor query FP32 '[1,1,4]' '[0,0,0,0]'),$(tensor key FP32 '[1,2,4]' '[1,0,0,0,0,1,0,0]'),$(
+    tensor value FP32 '[1,2,4]' '[7,7,7,7,7,7,7,7]')")
+printf '%s' "$small" >"$scratch/small"
+py "$here/leavers.py" "${base##*:}" /v2/models/mha/infer "$scratch/small" 500 &
+leavers=$!
+for n in 1 2 3 4 5 6 7 8 9 10; do
+    infer mha "$small"
+    expect_status "beside clients that leave: $n" 200
+done
+wait "$leavers"
+equal "the clients that leave could ask" 0 $?
+nothing_is_held() {
+    metric_is 0 attentiond_requests_in_flight && metric_is 0 attentiond_queue_bytes
+}
+holds "nothing is held of those that left" wait_for nothing_is_held
+n_asked=$(metric attentiond_requests_total 'model="mha"')
+n_ended=$(($(metric attentiond_requests_total 'model="mha"' 'outcome="success"') +
+    $(metric attentiond_requests_total 'model="mha"' 'outcome="canceled"') +
+    $(metric attentiond_requests_total 'model="mha"' 'outcome="other"')))
+equal "each of them is counted once" "$n_asked" "$n_ended"
+holds "some were answered, some had left" [ "$(metric attentiond_requests_total 'model="mha"' 'outcome="canceled"')" -gt 0 ]
+
 # A request large enough that idle workers join in: the same bytes whatever their number.
 stop_daemon "the daemon stops after its clients"
 shape='[2,1500,4]'
