@@ -32,6 +32,19 @@ bool ad_buffer_start(struct ad_buffer *buffer, size_t lead, size_t n)
     return ad_buffer_reserve(buffer, n);
 }
 
+/* Copy n bytes and give the pages that they leave back as they are left, so that there are never two
+ * copies of much. from is aligned to AD_LARGE. */
+static void move_bytes(char *to, char *from, size_t n)
+{
+    for (size_t at = 0; at < n; at += AD_LARGE) {
+        size_t step = n - at < AD_LARGE ? n - at : AD_LARGE;
+        memcpy(to + at, from + at, step);
+        if (step == AD_LARGE) {
+            ad_large_drop(from + at);
+        }
+    }
+}
+
 /* The contents in memory of another size, the old memory being gone; NULL: out of memory, and it is
  * not. Large memory is copied once more than realloc would, and found sooner. */
 static char *move(struct ad_buffer *buffer, size_t capacity)
@@ -45,10 +58,13 @@ static char *move(struct ad_buffer *buffer, size_t capacity)
     if (!moved) {
         return NULL;
     }
-    if (buffer->size > 0) {
+    char *old = allocation_of(buffer);
+    if (buffer->lead + buffer->capacity >= AD_LARGE) {
+        move_bytes(moved, old, buffer->lead + buffer->size);
+    } else if (buffer->size > 0) {
         memcpy(moved + buffer->lead, buffer->data, buffer->size);
     }
-    free(allocation_of(buffer));
+    free(old);
     return moved + buffer->lead;
 }
 

@@ -21,3 +21,8 @@ void *ad_large_alloc(size_t n_bytes)
     }
     return memory;
 }
+
+void ad_large_drop(void *memory)
+{
+    (void)madvise(memory, AD_LARGE, MADV_DONTNEED);
+}

@@ -9,4 +9,8 @@
 #define AD_LARGE ((size_t)2 << 20)
 void *ad_large_alloc(size_t n_bytes);
 
+/* Give AD_LARGE bytes, which begin at a multiple of it in such memory, back to the system before the rest
+ * is freed; what they held is gone. */
+void ad_large_drop(void *memory);
+
 #endif
