@@ -15,7 +15,7 @@ Q := $(if $(filter 1,$(V)),,@)
 # What the build and the tests need, as Debian names it.
 BUILD_PACKAGES := gcc libc6-dev pkg-config libmicrohttpd-dev libjansson-dev \
 	libopenblas-pthread-dev libgnutls28-dev zlib1g-dev libzstd-dev
-TEST_PACKAGES := $(BUILD_PACKAGES) check curl openssl python3
+TEST_PACKAGES := $(BUILD_PACKAGES) check curl openssl python3 zstd
 NEON_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 CHECK_ALL_PACKAGES := $(TEST_PACKAGES) $(NEON_PACKAGES) clang libclang-rt-14-dev clang-format valgrind \
 	shellcheck universal-ctags python3-onnx python3-numpy $(if $(shell command -v npm),,npm)

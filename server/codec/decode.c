@@ -8,6 +8,7 @@
 #include "codec/parameters.h"
 #include "codec/scan.h"
 #include "codec/text.h"
+#include "codec/unpack.h"
 
 #include <jansson.h>
 #include <locale.h>
@@ -256,6 +257,10 @@ static enum ad_status decode_json(struct decoder *d)
 
 enum ad_status ad_decode_infer(struct ad_request *request, struct ad_error *error)
 {
+    enum ad_status status = ad_unpack_body(request, error);
+    if (status) {
+        return status;
+    }
     if (request->body.size == 0) {
         return ad_fail(error, AD_INVALID,
                        "the body is empty: expected a JSON object with inputs");
@@ -272,7 +277,7 @@ enum ad_status ad_decode_infer(struct ad_request *request, struct ad_error *erro
     if (!decoder.c_locale) {
         return fail_memory(&decoder);
     }
-    enum ad_status status = decode_json(&decoder);
+    status = decode_json(&decoder);
     freelocale(decoder.c_locale);
     return status;
 }

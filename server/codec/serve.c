@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "codec/decode.h"
 #include "codec/encode.h"
+#include "codec/pack.h"
 #include "codec/text.h"
 
 #include <assert.h>
@@ -305,6 +306,8 @@ static void encode(struct part *part)
     }
     if (status) {
         ad_buffer_reset(&request->reply);
+    } else {
+        ad_pack_reply(request);
     }
     request->times.encoded_ns = ad_clock_now_ns();
 }

@@ -8,7 +8,9 @@
  * the body. The body of any other refused request is read and thrown away, as much of
  * it as a good request may have, and the connection stays in use. */
 #include "http/call.h"
+#include "base/large.h"
 #include "http/admit.h"
+#include "http/coding.h"
 #include "http/control_request.h"
 #include "http/edge.h"
 #include "http/infer.h"
@@ -17,9 +19,9 @@
 #include <string.h>
 
 #define CONTROL_BODY_LIMIT ((uint64_t)64 << 10) /* where no worker answers */
-#define FIRST_RESERVE \
-    ((uint64_t)1      \
-     << 20) /* an announced length costs no more than this, and that only as it comes */
+/* An announced length costs no more than this until as much has come, and that only as it comes: what is
+ * larger lies in large pages, of which the first byte would take a whole one. */
+#define FIRST_RESERVE ((uint64_t)1 << 20)
 #define ALIGNMENT ((uint64_t)64)
 
 struct ad_call *ad_call_create(struct ad_service *service,
@@ -71,6 +73,9 @@ static enum MHD_Result send_reply(struct ad_call *call, struct ad_reply *reply)
 {
     if (call->route && reply->status == AD_METHOD) {
         reply->allow = ad_route_allow(call->route);
+    }
+    if (call->route && reply->status == AD_MEDIA) {
+        reply->accept_encoding = call->route->infer ? AD_CODINGS : AD_NO_CODINGS;
     }
     reply->retry = reply->retry || call->retry;
     reply->close =
@@ -161,7 +166,10 @@ static enum ad_status check_request(struct ad_call *call, const char *url,
         call->body_limit = smaller(call->body_limit, CONTROL_BODY_LIMIT);
     }
     /* first whose request it is: what is refused from here on counts as the model's */
-    status = call->route->infer && !call->preflight ? ad_infer_begin(call) : AD_OK;
+    bool is_infer = call->route->infer && !call->preflight;
+    status = is_infer       ? ad_infer_begin(call)
+             : call->posted ? ad_headers_check_uncoded(&call->headers, &call->error)
+                            : AD_OK;
     return status || body_length <= call->body_limit
                ? status
                : fail_too_large(call, "", body_length);
@@ -179,7 +187,8 @@ static bool is_discardable(const struct ad_call *call, uint64_t body_length)
 static size_t lead_of(const struct ad_call *call)
 {
     uint64_t n_json = 0;
-    return call->headers.json_length &&
+    bool coded = call->request && call->request->coding != AD_CODING_IDENTITY;
+    return !coded && call->headers.json_length &&
                    ad_headers_number(call->headers.json_length, &n_json)
                ? (size_t)(-n_json % ALIGNMENT)
                : 0;
@@ -211,8 +220,9 @@ enum MHD_Result ad_call_begin(struct ad_call *call, const char *url, const char 
         return MHD_YES;
     }
     /* Also makes sure that an empty body is a string. */
-    if (!ad_buffer_start(&call->body, lead_of(call),
-                         (size_t)smaller(body_length, FIRST_RESERVE))) {
+    if (!ad_buffer_start(
+            &call->body, lead_of(call),
+            (size_t)(body_length < AD_LARGE - ALIGNMENT ? body_length : FIRST_RESERVE))) {
         ad_fail(&call->error, AD_INTERNAL, "out of memory");
     }
     return MHD_YES;

@@ -53,8 +53,7 @@ struct ad_call {
 
     /* An infer or gradient request. */
     struct ad_request *request; /* ours until pushed, and again after on_done */
-    size_t n_budget; /* bytes of the body that the budget counts for its version */
-    bool counted;    /* in its version's statistics */
+    bool counted;               /* in its version's statistics */
 
     /* A load or unload. */
     struct ad_command *command; /* after on_done; NULL before */

@@ -1,5 +1,6 @@
 /* headers.c - what the headers of a request say about its body. Pure; any thread. */
 #include "http/headers.h"
+#include "http/coding.h"
 
 #include <string.h>
 #include <strings.h>
@@ -21,8 +22,8 @@ static bool is_token(const char *name)
     return name[0] != '\0';
 }
 
-/* May a header come again? Transfer codings add up, so two of them are never one. */
-enum repetition { NEVER, IF_EQUAL, FIRST_COUNTS, LAST_COUNTS };
+/* May a header come again? Codings add up, so two of them are never one. */
+enum repetition { NEVER, IF_EQUAL, FIRST_COUNTS, LAST_COUNTS, ADDS_UP };
 
 void ad_headers_note(struct ad_headers *headers, const char *name, const char *value)
 {
@@ -34,7 +35,7 @@ void ad_headers_note(struct ad_headers *headers, const char *name, const char *v
         {"Host", &headers->host, NEVER},
         {"Content-Length", &headers->content_length, IF_EQUAL},
         {"Transfer-Encoding", &headers->transfer_encoding, NEVER},
-        {"Content-Encoding", &headers->content_encoding, IF_EQUAL},
+        {"Content-Encoding", &headers->content_encoding, ADDS_UP},
         {JSON_LENGTH, &headers->json_length, IF_EQUAL},
         {"Expect", &headers->expect, IF_EQUAL},
         {"Accept", &headers->accept, FIRST_COUNTS},
@@ -60,6 +61,8 @@ void ad_headers_note(struct ad_headers *headers, const char *name, const char *v
         }
         if (!*known[i].value || known[i].repeated == LAST_COUNTS) {
             *known[i].value = value;
+        } else if (known[i].repeated == ADDS_UP) {
+            *known[i].value = "several codings";
         } else if (known[i].repeated == NEVER || (known[i].repeated == IF_EQUAL &&
                                                   strcmp(*known[i].value, value) != 0)) {
             headers->repeated = known[i].name;
@@ -103,10 +106,12 @@ enum ad_status ad_headers_check_infer(const struct ad_headers *headers,
                                       struct ad_error *error)
 {
     const char *encoding = headers->content_encoding;
+    enum ad_coding coding;
     uint64_t length = 0;
-    if (encoding && encoding[0] && strcasecmp(encoding, "identity") != 0) {
+    if (encoding && !ad_coding_parse(encoding, &coding)) {
         return ad_fail(error, AD_MEDIA,
-                       "Content-Encoding: expected identity or none, got '%.64s'",
+                       "Content-Encoding: expected one of " AD_CODINGS
+                       ", identity, got '%.64s'",
                        encoding);
     }
     if (!headers->json_length) {
@@ -123,6 +128,21 @@ enum ad_status ad_headers_check_infer(const struct ad_headers *headers,
                                    "offered; send the inputs' JSON first");
     }
     return AD_OK;
+}
+
+enum ad_status ad_headers_check_uncoded(const struct ad_headers *headers,
+                                        struct ad_error *error)
+{
+    const char *encoding = headers->content_encoding;
+    enum ad_coding coding;
+    if (!encoding ||
+        (ad_coding_parse(encoding, &coding) && coding == AD_CODING_IDENTITY)) {
+        return AD_OK;
+    }
+    return ad_fail(error, AD_MEDIA,
+                   "Content-Encoding: expected " AD_NO_CODINGS
+                   " or none for this path, got '%.64s'",
+                   encoding);
 }
 
 bool ad_headers_number(const char *value, uint64_t *number)

@@ -48,11 +48,15 @@ enum ad_status ad_headers_check_framing(const struct ad_headers *headers,
                                         const char *version,
                                         struct ad_error *error) AD_MUST_CHECK;
 
-/* Is the body encoded as an infer request may be? AD_MEDIA: a Content-Encoding;
+/* Is the body encoded as an infer request may be? AD_MEDIA: another Content-Encoding;
  * AD_INVALID: a malformed Inference-Header-Content-Length; AD_UNSUPPORTED: one of 0 (a
  * raw binary request). */
 enum ad_status ad_headers_check_infer(const struct ad_headers *headers,
                                       struct ad_error *error) AD_MUST_CHECK;
+
+/* The same for any other request: AD_MEDIA, a Content-Encoding. */
+enum ad_status ad_headers_check_uncoded(const struct ad_headers *headers,
+                                        struct ad_error *error) AD_MUST_CHECK;
 
 /* The number that value holds: digits, and white space behind them; false when it is none or too
  * large. */

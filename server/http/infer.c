@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "codec/peek.h"
 #include "http/admit.h"
+#include "http/coding.h"
 #include "http/handlers.h"
 #include "sched/lane.h"
 
@@ -13,6 +14,18 @@
 #include <string.h>
 
 #define NS_PER_US 1000
+
+/* How its body is packed, and how its reply may be. */
+static void fill_codings(struct ad_call *call)
+{
+    struct ad_request *request = call->request;
+    const char *coding = call->headers.content_encoding;
+    if (coding && !ad_coding_parse(coding, &request->coding)) {
+        return; /* the headers are refused */
+    }
+    request->reply_level = (unsigned)call->service->options->http_compression_level;
+    request->reply_coding = ad_coding_negotiate(call->headers.accept_encoding);
+}
 
 enum ad_status ad_infer_begin(struct ad_call *call)
 {
@@ -34,40 +47,20 @@ enum ad_status ad_infer_begin(struct ad_call *call)
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     call->request->version = version;
+    call->request->budget = &service->budget;
     call->request->mode.gradient = call->route->gradient;
     call->request->sequence_header = call->headers.sequence_id;
     call->request->fd = info ? info->connect_fd : -1;
     call->request->times.begun_ns = ad_clock_now_ns();
+    fill_codings(call);
     return ad_headers_check_infer(&call->headers, &call->error);
-}
-
-static void give_budget(struct ad_call *call)
-{
-    ad_budget_give(&call->service->budget, &call->request->version->n_body_bytes,
-                   call->n_budget);
-    call->n_budget = 0;
 }
 
 enum ad_status ad_infer_hold_body(struct ad_call *call, size_t n)
 {
-    struct ad_service *service = call->service;
-    if (ad_budget_take(&service->budget, &call->request->version->n_body_bytes, n)) {
-        call->n_budget += n;
-        return AD_OK;
-    }
-    size_t size = call->n_budget + n;
-    give_budget(call); /* the rest of the body is thrown away, and so is what is here */
-    if (size > service->budget.limit / 2) {
-        return ad_fail(&call->error, AD_TOO_LARGE,
-                       "request body of at least %zu bytes is more than half of what all "
-                       "bodies together may take (--queue-memory, %zu bytes)",
-                       size, service->budget.limit);
-    }
-    call->retry = true;
-    return ad_fail_code(&call->error, AD_UNAVAILABLE, "memory",
-                        "request bodies that wait take the memory that they may "
-                        "(--queue-memory, %zu bytes); try again",
-                        service->budget.limit);
+    enum ad_status status = ad_request_hold(call->request, n, &call->error);
+    call->retry = call->retry || status == AD_UNAVAILABLE;
+    return status;
 }
 
 /* On a worker, or on main at a stop. The call may be gone as soon as the connection is
@@ -81,14 +74,16 @@ static void on_done(struct ad_request *request)
     }
 }
 
-/* Move the body into the request and split it into JSON and tensors. */
+/* Move the body into the request and split it into JSON and tensors; a coded one has yet to be unpacked,
+ * and is split then. */
 static enum ad_status fill_request(struct ad_call *call)
 {
     struct ad_request *request = call->request;
-    uint64_t n_json = call->body.size;
+    bool coded = request->coding != AD_CODING_IDENTITY;
+    uint64_t most = coded ? AD_ALL_JSON : call->body.size;
+    uint64_t n_json = most;
     if (call->headers.json_length &&
-        (!ad_headers_number(call->headers.json_length, &n_json) ||
-         n_json > call->body.size)) {
+        (!ad_headers_number(call->headers.json_length, &n_json) || n_json > most)) {
         return ad_fail(&call->error, AD_INVALID,
                        "inference header size should be in range (0, %zu), got: %.64s",
                        call->body.size, call->headers.json_length);
@@ -96,11 +91,14 @@ static enum ad_status fill_request(struct ad_call *call)
     request->body = call->body;
     ad_buffer_init(&call->body);
     request->n_json = (size_t)n_json;
+    request->max_input_bytes = call->service->options->http_max_input_size;
     request->max_output_bytes = call->service->options->http_max_output_size;
     request->log = call->service->log;
     request->on_done = on_done;
     request->context = call;
-    ad_peek_parameters(request);
+    if (!coded) {
+        ad_peek_parameters(request);
+    }
     return AD_OK;
 }
 
@@ -143,6 +141,9 @@ void ad_infer_take_reply(struct ad_call *call, struct ad_reply *reply)
     reply->status = AD_OK;
     reply->body = request->reply;
     reply->n_json = request->n_reply_json;
+    reply->coding = ad_coding_name(request->reply_coded);
+    reply->n_uncoded = reply->coding ? request->n_reply : request->reply.size;
+    reply->varies = request->reply_level > 0;
     ad_buffer_init(&request->reply);
 }
 
@@ -298,7 +299,6 @@ void ad_infer_end(struct ad_call *call)
         return;
     }
     count(call, AD_CANCELED);
-    give_budget(call);
     ad_request_free(request);
     call->request = NULL;
 }

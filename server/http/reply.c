@@ -139,6 +139,13 @@ static bool add_headers(struct MHD_Response *response, const struct ad_reply *re
             add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type)) &&
            (!binary || add_header(response, "Inference-Header-Content-Length", n_json)) &&
            (!reply->allow || add_header(response, MHD_HTTP_HEADER_ALLOW, reply->allow)) &&
+           (!reply->coding ||
+            add_header(response, MHD_HTTP_HEADER_CONTENT_ENCODING, reply->coding)) &&
+           (!reply->varies ||
+            add_header(response, MHD_HTTP_HEADER_VARY, "Accept-Encoding")) &&
+           (!reply->accept_encoding ||
+            add_header(response, MHD_HTTP_HEADER_ACCEPT_ENCODING,
+                       reply->accept_encoding)) &&
            (!reply->request_id ||
             add_header(response, "X-Request-Id", reply->request_id)) &&
            (!reply->timing[0] || add_header(response, "Server-Timing", reply->timing)) &&
@@ -151,7 +158,8 @@ static bool add_headers(struct MHD_Response *response, const struct ad_reply *re
 
 enum MHD_Result ad_reply_send(struct MHD_Connection *connection, struct ad_reply *reply)
 {
-    bool binary = !reply->content_type && reply->body.size > reply->n_json;
+    size_t n_body = reply->coding ? reply->n_uncoded : reply->body.size;
+    bool binary = !reply->content_type && n_body > reply->n_json;
     enum MHD_Result result = MHD_NO;
     struct MHD_Response *response = create_response(reply);
     if (response && add_headers(response, reply, binary)) {

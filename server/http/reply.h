@@ -20,6 +20,10 @@ struct ad_reply {
     const char *content_type; /* static; NULL: JSON, or what a binary part makes of it */
     const char *request_id;   /* X-Request-Id; NULL: none */
     const char *coding;       /* Content-Encoding; NULL: none */
+    size_t n_uncoded;         /* with a coding: what body.size was, as n_json counts */
+    bool varies;              /* with what the client sent as Accept-Encoding */
+    const char
+        *accept_encoding; /* for AD_MEDIA: the codings that the path takes; static */
     char timing[AD_TIMING_SIZE]; /* Server-Timing; "": none */
     const char *allow_origin;    /* Access-Control-Allow-Origin; NULL: none */
     const char *allow_methods; /* to a preflight, with allow_headers; NULL: it is none */

@@ -9,7 +9,10 @@
 
 bool ad_lane_is_small(const struct ad_request *request, bool ready)
 {
-    return ready ? request->cost <= AD_SMALL_COST : request->body.size <= AD_SMALL_BODY;
+    /* of a body that is packed nobody knows what it will be */
+    return ready ? request->cost <= AD_SMALL_COST
+                 : request->coding == AD_CODING_IDENTITY &&
+                       request->body.size <= AD_SMALL_BODY;
 }
 
 static struct ad_request *first_of(const struct ad_requests *list, bool ready,

@@ -300,7 +300,8 @@ static bool is_long(const struct ad_work *work)
     double cost = 0;
     for (const struct ad_request *r = work->requests.first; r; r = r->next) {
         cost += work->kind == AD_WORK_RUN ? r->cost : 0;
-        if (work->kind == AD_WORK_DECODE && r->body.size > BRIEF_BODY) {
+        if (work->kind == AD_WORK_DECODE &&
+            (r->body.size > BRIEF_BODY || r->coding != AD_CODING_IDENTITY)) {
             return true;
         }
     }

@@ -2,6 +2,7 @@
  *
  * Owner: whoever holds the request (see request.h). No thread of its own. */
 #include "sched/request.h"
+#include "sched/budget.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -27,11 +28,45 @@ void ad_request_free(struct ad_request *request)
     }
     assert(!request->sequence);
     attn_plan_free(request->plan);
+    ad_request_release(request, request->n_held);
     ad_version_release(request->version);
     ad_buffer_reset(&request->body);
     ad_buffer_reset(&request->reply);
     ad_arena_reset(&request->arena);
     free(request);
+}
+
+void ad_request_release(struct ad_request *request, size_t n)
+{
+    if (request->budget && n > 0) {
+        request->n_held -= n;
+        ad_budget_give(request->budget, &request->version->n_body_bytes, n);
+    }
+}
+
+enum ad_status ad_request_hold(struct ad_request *request, size_t n,
+                               struct ad_error *error)
+{
+    struct ad_budget *budget = request->budget;
+    if (!budget) {
+        return AD_OK;
+    }
+    if (ad_budget_take(budget, &request->version->n_body_bytes, n)) {
+        request->n_held += n;
+        return AD_OK;
+    }
+    size_t size = request->n_held + n;
+    ad_request_release(request, request->n_held);
+    if (size > budget->limit / 2) {
+        return ad_fail(error, AD_TOO_LARGE,
+                       "request body of at least %zu bytes is more than half of what all "
+                       "bodies together may take (--queue-memory, %zu bytes)",
+                       size, budget->limit);
+    }
+    return ad_fail_code(error, AD_UNAVAILABLE, "memory",
+                        "request bodies that wait take the memory that they may "
+                        "(--queue-memory, %zu bytes); try again",
+                        budget->limit);
 }
 
 /* Put the request behind another; NULL: to the front. */

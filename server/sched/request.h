@@ -35,6 +35,9 @@ enum ad_form {
 /* How bytes are packed for the way. */
 enum ad_coding { AD_CODING_IDENTITY, AD_CODING_GZIP, AD_CODING_DEFLATE, AD_CODING_ZSTD };
 
+#define AD_ALL_JSON SIZE_MAX /* all of a body, whatever its size */
+
+struct ad_budget;   /* budget.h */
 struct ad_sequence; /* sequences.h */
 
 /* Which sequence a request belongs to. Ids are texts; an integer is its decimal digits. */
@@ -51,9 +54,11 @@ struct ad_request {
     enum ad_form form;
     enum ad_coding coding;       /* of the body, until it is decoded */
     enum ad_coding reply_coding; /* that the client would like best */
+    unsigned reply_level;        /* of its compression, 1 to 9; 0: none */
     struct ad_buffer body;       /* body.data[body.size] == '\0' */
-    size_t
-        n_json; /* leading bytes of the uncoded body that are JSON; the rest is binary tensors */
+    size_t n_json; /* leading bytes of the uncoded body that are JSON; the rest is binary
+                      tensors. Of a coded body as announced, or AD_ALL_JSON */
+    struct ad_budget *budget;  /* that counts the body; NULL: none does */
     uint64_t max_input_bytes;  /* limit on the uncoded body */
     uint64_t max_output_bytes; /* limit on the bytes of all outputs */
     const struct ad_log *log;
@@ -93,8 +98,9 @@ struct ad_request {
     /* The answer, when error.status is AD_OK: JSON, then binary tensors. */
     struct ad_buffer reply;
     size_t n_reply_json; /* its leading bytes that are JSON; all: nothing is binary */
-    enum ad_coding
-        reply_coded; /* how `reply` is packed; n_reply_json counts what it was */
+    enum ad_coding reply_coded; /* how `reply` is packed; n_reply_json and what follows
+                                   count what it was */
+    size_t n_reply;             /* bytes of a reply that is packed */
     struct ad_error error;
 
     /* The queue's. */
@@ -102,13 +108,25 @@ struct ad_request {
     unsigned level;      /* 1: goes first */
     int64_t deadline_ns; /* of its waiting; 0: none */
     uint64_t number;     /* of pushes; tells requests apart that had the same memory */
+
+    /* Of ad_request_hold. */
+    size_t n_held;
 };
 
 /* NULL when out of memory. */
 struct ad_request *ad_request_create(void);
 
-/* NULL is fine; releases the version. A sequence must have gone back. */
+/* NULL is fine; releases the version and what is held. A sequence must have gone back. */
 void ad_request_free(struct ad_request *request);
+
+/* The body is to take n bytes more: count them in the budget. AD_UNAVAILABLE, with a code: bodies that
+ * wait take what they may; AD_TOO_LARGE: none may take so much. After a failure nothing of it is
+ * counted any more: the body is to be thrown away. */
+enum ad_status ad_request_hold(struct ad_request *request, size_t n,
+                               struct ad_error *error) AD_MUST_CHECK;
+
+/* It takes n bytes less. */
+void ad_request_release(struct ad_request *request, size_t n);
 
 /* Requests one after the other, linked through next and previous; {NULL, NULL, 0} is empty. */
 struct ad_requests {

@@ -100,7 +100,7 @@ counted other 413 post /v2/models/mha/infer "@$scratch/zeros"
 contains "... which no one may take of the memory for all" '--queue-memory' "$scratch/body"
 head -c 2000000 /dev/zero >"$scratch/zeros"
 counted other 413 post /v2/models/mha/infer "@$scratch/zeros"
-counted other 415 infer mha "$good" -H 'Content-Encoding: gzip'
+counted other 415 infer mha "$good" -H 'Content-Encoding: br'
 counted other 501 infer mha "$good" -H 'Inference-Header-Content-Length: 0'
 counted rejected 503 infer waits "${good%\}},\"parameters\":{\"timeout\":20000}}"
 contains "... for its time" '"timeout"' "$scratch/body"

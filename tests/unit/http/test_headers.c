@@ -83,7 +83,10 @@ static const struct {
     {"Content-Encoding", "identity", AD_OK},
     {"Content-Encoding", "Identity", AD_OK},
     {"Content-Encoding", "", AD_OK},
-    {"Content-Encoding", "gzip", AD_MEDIA},
+    {"Content-Encoding", "gzip", AD_OK},
+    {"Content-Encoding", "Deflate", AD_OK},
+    {"Content-Encoding", "zstd", AD_OK},
+    {"Content-Encoding", "br", AD_MEDIA},
     {"Content-Encoding", "identity, gzip", AD_MEDIA},
     {"Inference-Header-Content-Length", "1", AD_OK},
     {"Inference-Header-Content-Length", "18446744073709551615", AD_OK},
@@ -110,12 +113,31 @@ START_TEST(encoding)
 }
 END_TEST
 
+/* Codings add up, even over two lines; where none is taken, none is. */
+START_TEST(codings)
+{
+    struct ad_headers headers = {0};
+    struct ad_error error = {.status = AD_OK};
+    ck_assert_int_eq(ad_headers_check_uncoded(&headers, &error), AD_OK);
+    ad_headers_note(&headers, "Content-Encoding", "gzip");
+    ck_assert_int_eq(ad_headers_check_infer(&headers, &error), AD_OK);
+    ck_assert_int_eq(ad_headers_check_uncoded(&headers, &error), AD_MEDIA);
+    ad_headers_note(&headers, "content-encoding", "gzip");
+    ck_assert_int_eq(ad_headers_check_framing(&headers, "HTTP/1.1", NULL), AD_OK);
+    ck_assert_int_eq(ad_headers_check_infer(&headers, NULL), AD_MEDIA);
+    ck_assert_int_eq(ad_headers_check_uncoded(&headers, NULL), AD_MEDIA);
+    struct ad_headers plain = {.content_encoding = "identity"};
+    ck_assert_int_eq(ad_headers_check_uncoded(&plain, NULL), AD_OK);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("headers");
     TCase *tcase = tcase_create("headers");
     tcase_add_loop_test(tcase, framing, 0, sizeof framings / sizeof framings[0]);
     tcase_add_loop_test(tcase, encoding, 0, sizeof encodings / sizeof encodings[0]);
+    tcase_add_test(tcase, codings);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

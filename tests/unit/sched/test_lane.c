@@ -33,7 +33,7 @@ static void teardown(void)
 }
 
 /* Requests in words: "r" raw, "d" decoded; then rows (a number), "!" does not join, "^" first level,
- * "L" large; separated by blanks. Request i was pushed at i microseconds. */
+ * "L" large, "P" packed; separated by blanks. Request i was pushed at i microseconds. */
 static void fill(struct ad_lane *lane, const char *words)
 {
     memset(lane, 0, sizeof *lane);
@@ -49,6 +49,7 @@ static void fill(struct ad_lane *lane, const char *words)
         for (; *words && *words != ' '; words++) {
             request->joins = request->joins && *words != '!';
             request->level = *words == '^' ? 1 : request->level;
+            request->coding = *words == 'P' ? AD_CODING_GZIP : request->coding;
             if (*words == 'L') {
                 request->cost = 1e12;
                 request->body.size = (size_t)1 << 30;
@@ -127,6 +128,7 @@ static const struct {
     {"d60^ d60 r1^", 4, 100, 0, 0, false, "d0 r2 d1 -"},
     /* small work alone */
     {"r1L d1L", 4, 100, 0, 0, true, "-"},
+    {"r1P r1", 4, 100, 0, 0, true, "r1 -"}, /* who knows what is in it */
     {"r1L r1 d1L d1", 4, 100, 0, 0, true, "r1 d3 -"},
     {"r1L d1 d1L d1", 4, 100, 0, 0, true, "d1 d3 -"},
 };
