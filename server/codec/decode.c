@@ -7,6 +7,7 @@
 #include "codec/mode.h"
 #include "codec/parameters.h"
 #include "codec/scan.h"
+#include "codec/shared.h"
 #include "codec/text.h"
 #include "codec/unpack.h"
 
@@ -94,9 +95,13 @@ static enum ad_status read_output(struct decoder *d, json_t *object, size_t inde
         }
     }
     struct ad_wanted_output *wanted = &request->wanted[request->n_wanted++];
-    *wanted = (struct ad_wanted_output){port->name, request->binary_default};
-    return ad_parameters_of_output(request, object, port->name, &wanted->binary,
-                                   d->error);
+    *wanted =
+        (struct ad_wanted_output){.name = port->name, .binary = request->binary_default};
+    struct ad_shared place = {.region = NULL};
+    enum ad_status status = ad_parameters_of_output(request, object, port->name,
+                                                    &wanted->binary, &place, d->error);
+    return status || !place.region ? status
+                                   : ad_shared_reserve(request, &place, wanted, d->error);
 }
 
 /* Absent or empty: the defaults. A name can only come once, so all fit in an array of the outputs
@@ -172,8 +177,10 @@ static enum ad_status read_input(struct decoder *d, json_t *object, size_t index
     *named = (struct attn_named_tensor){
         .name = input.port->name, .tensor = {.dtype = input.dtype, .rank = input.rank}};
     memcpy(named->tensor.shape, input.shape, sizeof input.shape);
-    status = input.is_binary ? read_binary(d, &input, &named->tensor.data)
-                             : read_json(d, &input, &named->tensor.data);
+    status = input.shared.region
+                 ? ad_shared_read(request, &input, &named->tensor.data, d->error)
+             : input.is_binary ? read_binary(d, &input, &named->tensor.data)
+                               : read_json(d, &input, &named->tensor.data);
     request->n_inputs += !status;
     return status;
 }
@@ -264,12 +271,6 @@ enum ad_status ad_decode_infer(struct ad_request *request, struct ad_error *erro
     if (request->body.size == 0) {
         return ad_fail(error, AD_INVALID,
                        "the body is empty: expected a JSON object with inputs");
-    }
-    if (request->n_json == 0) {
-        return ad_fail(
-            error, AD_UNSUPPORTED,
-            "a body without a JSON part (Inference-Header-Content-Length 0) is "
-            "not offered");
     }
     struct decoder decoder = {
         .request = request, .binary_at = request->n_json, .error = error};

@@ -5,6 +5,7 @@
 #include "codec/encode.h"
 #include "base/utf8.h"
 #include "codec/floats.h"
+#include "codec/shared.h"
 #include "codec/text.h"
 
 #include <inttypes.h>
@@ -54,7 +55,7 @@ static bool put_escaped(struct ad_buffer *buffer, char c)
                        : put(buffer, "\\ufffd");
 }
 
-static bool put_string(struct ad_buffer *buffer, const char *text)
+bool ad_encode_string(struct ad_buffer *buffer, const char *text)
 {
     size_t left = strlen(text);
     bool ok = put(buffer, "\"");
@@ -78,7 +79,8 @@ static const char *nonfinite_literal(float value)
     return isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
 }
 
-static enum ad_status fail_nonfinite(const struct attn_named_tensor *output,
+static enum ad_status fail_nonfinite(enum ad_form form,
+                                     const struct attn_named_tensor *output,
                                      size_t element, float value, struct ad_error *error)
 {
     const struct attn_tensor *tensor = &output->tensor;
@@ -90,10 +92,12 @@ static enum ad_status fail_nonfinite(const struct attn_named_tensor *output,
     struct ad_text place = {0};
     ad_text_add_shape(&place, index, tensor->rank);
     return ad_fail(error, AD_NONFINITE,
-                   "output '%s' holds %s at %s, which JSON does not have; ask for the "
-                   "output in binary (binary_data), or pass the parameter nonfinite as "
-                   "\"null\" or \"literal\"",
-                   output->name, nonfinite_literal(value), place.bytes);
+                   "output '%s' holds %s at %s, which JSON does not have; %s",
+                   output->name, nonfinite_literal(value), place.bytes,
+                   form == AD_FORM_PREDICT
+                       ? "ask for it in binary, at /v2/models/MODEL/infer"
+                       : "ask for the output in binary (binary_data), or pass the "
+                         "parameter nonfinite as \"null\" or \"literal\"");
 }
 
 /* Write floats [from, to), each with a comma before it but the first of all; there is room. False:
@@ -125,12 +129,13 @@ static bool write_floats(struct ad_buffer *reply, const float *floats, size_t fr
     return true;
 }
 
-static enum ad_status put_floats(struct ad_request *request,
-                                 const struct attn_named_tensor *output, size_t n,
-                                 struct ad_error *error)
+enum ad_status ad_encode_floats(struct ad_request *request,
+                                const struct attn_named_tensor *output, size_t first,
+                                size_t n, struct ad_error *error)
 {
     struct ad_buffer *reply = &request->reply;
     const float *floats = output->tensor.data;
+    floats = n > 0 ? floats + first : floats;
     for (size_t from = 0; from < n; from += FLOATS_AT_ONCE) {
         size_t to = n - from < FLOATS_AT_ONCE ? n : from + FLOATS_AT_ONCE;
         size_t bad = 0;
@@ -138,7 +143,7 @@ static enum ad_status put_floats(struct ad_request *request,
             return ad_fail(error, AD_INTERNAL, "out of memory");
         }
         if (!write_floats(reply, floats, from, to, request->nonfinite, &bad)) {
-            return fail_nonfinite(output, bad, floats[bad], error);
+            return fail_nonfinite(request->form, output, first + bad, floats[bad], error);
         }
     }
     return AD_OK;
@@ -146,17 +151,35 @@ static enum ad_status put_floats(struct ad_request *request,
 
 /* ---- outputs --------------------------------------------------------------------------- */
 
+/* Where an output went that is in shared memory. */
+static bool put_place(struct ad_buffer *reply, const struct ad_wanted_output *wanted,
+                      size_t n_bytes)
+{
+    bool ok = put(reply, ",\"parameters\":{\"shared_memory_region\":") &&
+              ad_encode_string(reply, wanted->region->name);
+    if (ok && wanted->offset > 0) {
+        ok =
+            ad_buffer_printf(reply, ",\"shared_memory_offset\":%" PRIu64, wanted->offset);
+    }
+    return ok && ad_buffer_printf(reply, ",\"shared_memory_byte_size\":%zu}}", n_bytes);
+}
+
 static bool wants_binary(const struct ad_request *request, size_t index)
 {
     return request->n_wanted > 0 ? request->wanted[index].binary
                                  : request->binary_default;
 }
 
+static bool is_shared(const struct ad_request *request, size_t index)
+{
+    return request->n_wanted > 0 && request->wanted[index].region;
+}
+
 /* {"name":"out","datatype":"FP32","shape":[1,2] */
 static bool put_output_head(struct ad_buffer *reply,
                             const struct attn_named_tensor *output)
 {
-    bool ok = put(reply, "{\"name\":") && put_string(reply, output->name) &&
+    bool ok = put(reply, "{\"name\":") && ad_encode_string(reply, output->name) &&
               put(reply, ",\"datatype\":\"FP32\",\"shape\":[");
     for (size_t i = 0; ok && i < output->tensor.rank; i++) {
         ok = ad_buffer_printf(reply, "%s%zu", i > 0 ? "," : "", output->tensor.shape[i]);
@@ -166,10 +189,11 @@ static bool put_output_head(struct ad_buffer *reply,
 
 /* *n_binary grows by the bytes that will follow the JSON. */
 static enum ad_status put_output(struct ad_request *request,
-                                 const struct attn_named_tensor *output, bool binary,
+                                 const struct attn_named_tensor *output, size_t index,
                                  size_t *n_binary, struct ad_error *error)
 {
     struct ad_buffer *reply = &request->reply;
+    bool binary = wants_binary(request, index);
     size_t n, n_bytes;
     if (attn_tensor_count(&output->tensor, &n) != ATTN_OK ||
         attn_tensor_bytes(&output->tensor, &n_bytes) != ATTN_OK ||
@@ -181,12 +205,15 @@ static enum ad_status put_output(struct ad_request *request,
         return ad_fail(error, AD_INTERNAL, "out of memory");
     }
     bool ok = true;
-    if (binary) {
+    if (is_shared(request, index)) {
+        ok = put_place(reply, &request->wanted[index], n_bytes);
+    } else if (binary) {
         ok = ad_buffer_printf(reply, ",\"parameters\":{\"binary_data_size\":%zu}}",
                               n_bytes);
     } else {
         ok = put(reply, ",\"data\":[");
-        enum ad_status status = ok ? put_floats(request, output, n, error) : AD_OK;
+        enum ad_status status =
+            ok ? ad_encode_floats(request, output, 0, n, error) : AD_OK;
         if (status) {
             return status;
         }
@@ -211,11 +238,13 @@ static bool put_head(const struct ad_request *request, struct ad_buffer *reply)
     const struct ad_version *version = request->version;
     bool ok = put(reply, "{");
     if (ok && request->id) {
-        ok = put(reply, "\"id\":") && put_string(reply, request->id) && put(reply, ",");
+        ok = put(reply, "\"id\":") && ad_encode_string(reply, request->id) &&
+             put(reply, ",");
     }
-    return ok && put(reply, "\"model_name\":") && put_string(reply, version->model) &&
-           put(reply, ",\"model_version\":") && put_string(reply, version->text) &&
-           put_seed(request, reply) && put(reply, ",\"outputs\":[");
+    return ok && put(reply, "\"model_name\":") &&
+           ad_encode_string(reply, version->model) && put(reply, ",\"model_version\":") &&
+           ad_encode_string(reply, version->text) && put_seed(request, reply) &&
+           put(reply, ",\"outputs\":[");
 }
 
 /* Everything up to the binary tensors, whose bytes are *n_binary. */
@@ -231,8 +260,7 @@ static enum ad_status put_json(struct ad_request *request,
         if (i > 0 && !put(reply, ",")) {
             return ad_fail(error, AD_INTERNAL, "out of memory");
         }
-        enum ad_status status =
-            put_output(request, &outputs[i], wants_binary(request, i), n_binary, error);
+        enum ad_status status = put_output(request, &outputs[i], i, n_binary, error);
         if (status) {
             return status;
         }
@@ -313,7 +341,10 @@ enum ad_status ad_encode_infer(struct ad_request *request,
                                struct ad_error *error)
 {
     size_t n_binary = 0;
-    enum ad_status status = put_json(request, outputs, n_outputs, &n_binary, error);
+    enum ad_status status = ad_shared_write(request, outputs, n_outputs, error);
+    if (!status) {
+        status = put_json(request, outputs, n_outputs, &n_binary, error);
+    }
     if (status) {
         return status;
     }

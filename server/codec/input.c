@@ -158,45 +158,60 @@ static enum ad_status read_shape(struct ad_input *input, const json_t *object,
     return AD_OK;
 }
 
-/* Exactly one of `data` and binary_data_size; the size must be the shape's. */
+static enum ad_status check_size(const struct ad_input *input, const char *parameter,
+                                 uint64_t size, struct ad_error *error)
+{
+    if (size == input->n_bytes) {
+        return AD_OK;
+    }
+    struct ad_text shape = {0};
+    ad_text_add_shape(&shape, input->shape, input->rank);
+    return ad_fail(error, AD_INVALID,
+                   "input '%s': %s must be %zu (%s, shape %s), got %llu",
+                   input->port->name, parameter, input->n_bytes, input->datatype,
+                   shape.bytes, (unsigned long long)size);
+}
+
+/* Where there is not exactly one source. */
+static enum ad_status fail_source(const struct ad_input *input,
+                                  const struct ad_request *request, size_t n,
+                                  struct ad_error *error)
+{
+    return ad_fail(error, AD_INVALID,
+                   "input '%s': expected %sdata%s parameter binary_data_size%s, got %s",
+                   input->port->name, n == 0 ? "" : "either ",
+                   request->regions ? "," : " or",
+                   request->regions ? " or shared_memory_region" : "",
+                   n == 0 ? request->regions ? "none" : "neither"
+                   : n == 2 && !input->shared.region ? "both"
+                                                     : "several");
+}
+
+/* Exactly one of `data`, binary_data_size and shared_memory_region; the size must be the shape's. */
 static enum ad_status read_source(struct ad_input *input,
                                   const struct ad_request *request, json_t *object,
                                   struct ad_error *error)
 {
-    const char *name = input->port->name;
     int64_t size;
-    enum ad_status status = ad_parameters_of_input(request, object, name, &size, error);
+    enum ad_status status = ad_parameters_of_input(request, object, input->port->name,
+                                                   &size, &input->shared, error);
     if (status) {
         return status;
     }
     const json_t *data = json_object_get(object, "data");
     input->is_binary = size >= 0;
-    if (data && input->is_binary) {
-        return ad_fail(error, AD_INVALID,
-                       "input '%s': expected either data or parameter binary_data_size, "
-                       "got both",
-                       name);
-    }
-    if (!data && !input->is_binary) {
-        return ad_fail(error, AD_INVALID,
-                       "input '%s': expected data or parameter binary_data_size, got "
-                       "neither",
-                       name);
+    size_t n = (size_t)input->is_binary + (data != NULL) + (input->shared.region != NULL);
+    if (n != 1) {
+        return fail_source(input, request, n, error);
     }
     if (data) {
         /* The scanner put the index there, whatever the client wrote. */
         input->data = (size_t)json_integer_value(data);
         return AD_OK;
     }
-    if ((uint64_t)size != input->n_bytes) {
-        struct ad_text shape = {0};
-        ad_text_add_shape(&shape, input->shape, input->rank);
-        return ad_fail(
-            error, AD_INVALID,
-            "input '%s': binary_data_size must be %zu (%s, shape %s), got %lld", name,
-            input->n_bytes, input->datatype, shape.bytes, (long long)size);
-    }
-    return AD_OK;
+    return input->is_binary ? check_size(input, "binary_data_size", (uint64_t)size, error)
+                            : check_size(input, "shared_memory_byte_size",
+                                         input->shared.n_bytes, error);
 }
 
 enum ad_status ad_input_describe(struct ad_input *input, const struct ad_request *request,

@@ -5,6 +5,7 @@
 #include "attention.h"
 #include "base/arena.h"
 #include "base/error.h"
+#include "codec/parameters.h"
 #include "sched/request.h"
 
 #include <jansson.h>
@@ -21,9 +22,10 @@ struct ad_input {
     size_t rank;
     size_t shape[ATTN_MAX_RANK];
     size_t n; /* elements */
-    bool is_binary;
-    size_t data;    /* JSON: the index of its `data` in the envelope */
-    size_t n_bytes; /* binary */
+    size_t n_bytes;
+    struct ad_shared shared; /* the place of its bytes in shared memory, if it has one */
+    bool is_binary;          /* else they are in the body */
+    size_t data;             /* else JSON: the index of its `data` in the envelope */
 };
 
 /* Read inputs[index]. AD_INVALID, AD_UNSUPPORTED: named by its name, or by its path before that is

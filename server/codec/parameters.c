@@ -11,11 +11,18 @@
 
 #define MAX_SEQUENCE_ID 256
 
+/* The parameters of shared memory, as far as they came. */
+struct shared {
+    struct ad_shared *place;
+    bool offered, has_offset, has_size, wants_binary;
+};
+
 /* Where a parameter was found and what it may change. */
 struct site {
     struct ad_request *request; /* of the request only */
     int64_t *size;              /* of an input only */
     bool *binary;               /* of an output only */
+    struct shared *shared;      /* of an input or output */
     const char *owner;          /* "input 'x': " for messages; "" for the request */
     struct ad_error *error;
 };
@@ -86,8 +93,8 @@ static enum ad_status read_unsigned(const struct site *site, const char *name,
     }
     if (json_integer_value(value) < 0) {
         return ad_fail(site->error, AD_INVALID,
-                       "parameter %s must not be negative, got %" JSON_INTEGER_FORMAT,
-                       name, json_integer_value(value));
+                       "%sparameter %s must not be negative, got %" JSON_INTEGER_FORMAT,
+                       site->owner, name, json_integer_value(value));
     }
     *number = (uint64_t)json_integer_value(value);
     return AD_OK;
@@ -256,11 +263,45 @@ static const struct parameter of_request[] = {
 
 /* ---- of inputs and outputs ------------------------------------------------------------- */
 
-static enum ad_status read_shared_memory(const struct site *site, const char *name,
+static enum ad_status check_offered(const struct site *site, const char *name)
+{
+    return site->shared->offered
+               ? AD_OK
+               : fail_unsupported(site, name,
+                                  "shared memory is not offered (--allow-client-shm)");
+}
+
+static enum ad_status read_region(const struct site *site, const char *name,
+                                  const json_t *value)
+{
+    enum ad_status status = check_offered(site, name);
+    if (status) {
+        return status;
+    }
+    const char *region = json_string_value(value);
+    if (!region || region[0] == '\0') {
+        return fail_type(site, name, "the name of a region", value);
+    }
+    site->shared->place->region = region;
+    return AD_OK;
+}
+
+static enum ad_status read_region_offset(const struct site *site, const char *name,
                                          const json_t *value)
 {
-    (void)value;
-    return fail_unsupported(site, name, "shared memory is not offered");
+    enum ad_status status = check_offered(site, name);
+    site->shared->has_offset = true;
+    return status ? status
+                  : read_unsigned(site, name, value, &site->shared->place->offset);
+}
+
+static enum ad_status read_region_size(const struct site *site, const char *name,
+                                       const json_t *value)
+{
+    enum ad_status status = check_offered(site, name);
+    site->shared->has_size = true;
+    return status ? status
+                  : read_unsigned(site, name, value, &site->shared->place->n_bytes);
 }
 
 static enum ad_status read_binary_data_size(const struct site *site, const char *name,
@@ -281,7 +322,9 @@ static enum ad_status read_binary_data_size(const struct site *site, const char 
 static enum ad_status read_binary_data(const struct site *site, const char *name,
                                        const json_t *value)
 {
-    return read_flag(site, name, value, site->binary);
+    enum ad_status status = read_flag(site, name, value, site->binary);
+    site->shared->wants_binary = !status && *site->binary;
+    return status;
 }
 
 static enum ad_status read_classification(const struct site *site, const char *name,
@@ -295,18 +338,18 @@ static enum ad_status read_classification(const struct site *site, const char *n
 
 static const struct parameter of_input[] = {
     {"binary_data_size", read_binary_data_size},
-    {"shared_memory_region", read_shared_memory},
-    {"shared_memory_offset", read_shared_memory},
-    {"shared_memory_byte_size", read_shared_memory},
+    {"shared_memory_region", read_region},
+    {"shared_memory_offset", read_region_offset},
+    {"shared_memory_byte_size", read_region_size},
     {NULL, NULL},
 };
 
 static const struct parameter of_output[] = {
     {"binary_data", read_binary_data},
     {"classification", read_classification},
-    {"shared_memory_region", read_shared_memory},
-    {"shared_memory_offset", read_shared_memory},
-    {"shared_memory_byte_size", read_shared_memory},
+    {"shared_memory_region", read_region},
+    {"shared_memory_offset", read_region_offset},
+    {"shared_memory_byte_size", read_region_size},
     {NULL, NULL},
 };
 
@@ -360,6 +403,33 @@ static enum ad_status read_all(const struct site *site, const struct parameter *
     return AD_OK;
 }
 
+/* Do those of shared memory make up a place? */
+static enum ad_status check_shared(const struct site *site)
+{
+    const struct shared *shared = site->shared;
+    if (!shared->place->region) {
+        return shared->has_offset || shared->has_size
+                   ? ad_fail(site->error, AD_INVALID,
+                             "%sparameter %s needs parameter shared_memory_region",
+                             site->owner,
+                             shared->has_offset ? "shared_memory_offset"
+                                                : "shared_memory_byte_size")
+                   : AD_OK;
+    }
+    if (!shared->has_size) {
+        return ad_fail(site->error, AD_INVALID,
+                       "%sparameter shared_memory_region needs parameter "
+                       "shared_memory_byte_size",
+                       site->owner);
+    }
+    return shared->wants_binary
+               ? ad_fail(site->error, AD_INVALID,
+                         "%sexpected parameter binary_data or shared_memory_region, got "
+                         "both",
+                         site->owner)
+               : AD_OK;
+}
+
 /* Do the parameters of a sequence agree with each other, the header and the mode? */
 static enum ad_status check_sequence(const struct ad_request *request,
                                      struct ad_error *error)
@@ -401,23 +471,38 @@ enum ad_status ad_parameters_of_request(struct ad_request *request, json_t *root
     return status ? status : check_sequence(request, error);
 }
 
+enum ad_status ad_parameters_none(struct ad_request *request, struct ad_error *error)
+{
+    return check_sequence(request, error);
+}
+
 enum ad_status ad_parameters_of_input(const struct ad_request *request, json_t *input,
                                       const char *name, int64_t *size,
-                                      struct ad_error *error)
+                                      struct ad_shared *place, struct ad_error *error)
 {
     char owner[ATTN_NAME_SIZE + 16];
     snprintf(owner, sizeof owner, "input '%s': ", name);
-    const struct site site = {.size = size, .owner = owner, .error = error};
+    struct shared shared = {.place = place, .offered = request->regions != NULL};
+    const struct site site = {
+        .size = size, .shared = &shared, .owner = owner, .error = error};
     *size = -1;
-    return read_all(&site, of_input, request->log, input);
+    enum ad_status status = read_all(&site, of_input, request->log, input);
+    return status ? status : check_shared(&site);
 }
 
 enum ad_status ad_parameters_of_output(const struct ad_request *request, json_t *output,
                                        const char *name, bool *binary,
-                                       struct ad_error *error)
+                                       struct ad_shared *place, struct ad_error *error)
 {
     char owner[ATTN_NAME_SIZE + 16];
     snprintf(owner, sizeof owner, "output '%s': ", name);
-    const struct site site = {.binary = binary, .owner = owner, .error = error};
-    return read_all(&site, of_output, request->log, output);
+    struct shared shared = {.place = place, .offered = request->regions != NULL};
+    const struct site site = {
+        .binary = binary, .shared = &shared, .owner = owner, .error = error};
+    enum ad_status status = read_all(&site, of_output, request->log, output);
+    if (!status) {
+        status = check_shared(&site);
+    }
+    *binary = *binary && !place->region;
+    return status;
 }

@@ -6,6 +6,7 @@
 #include "codec/decode.h"
 #include "codec/encode.h"
 #include "codec/pack.h"
+#include "codec/shared.h"
 #include "codec/text.h"
 
 #include <assert.h>
@@ -125,6 +126,9 @@ static enum ad_status plan(const struct ad_serving *serving, struct ad_request *
     }
     if (!status) {
         status = check_sizes(request, error);
+    }
+    if (!status) {
+        status = ad_shared_check(request, error);
     }
     if (!status && request->sequence) {
         status = ad_sequences_make_room(serving->sequences, request->sequence,

@@ -27,6 +27,9 @@ void ad_request_free(struct ad_request *request)
         return;
     }
     assert(!request->sequence);
+    for (size_t i = 0; i < request->n_wanted; i++) {
+        ad_region_release(request->wanted[i].region);
+    }
     attn_plan_free(request->plan);
     ad_request_release(request, request->n_held);
     ad_version_release(request->version);

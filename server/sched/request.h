@@ -12,6 +12,8 @@
 #include "base/error.h"
 #include "base/times.h"
 #include "model/repository.h"
+#include "sched/budget.h"
+#include "sched/regions.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,6 +25,8 @@ enum ad_nonfinite { AD_NONFINITE_ERROR, AD_NONFINITE_NULL, AD_NONFINITE_LITERAL 
 struct ad_wanted_output {
     const char *name;
     bool binary;
+    struct ad_region *region; /* a reference: it goes there; NULL: into the reply */
+    uint64_t offset, n_bytes; /* the room for it in the region */
 };
 
 /* How a body is written. */
@@ -62,6 +66,7 @@ struct ad_request {
     uint64_t max_input_bytes;  /* limit on the uncoded body */
     uint64_t max_output_bytes; /* limit on the bytes of all outputs */
     const struct ad_log *log;
+    struct ad_regions *regions;  /* NULL: shared memory is not offered */
     const char *sequence_header; /* X-Sequence-Id; NULL: none; lives until on_done */
     int fd;              /* the client's socket, to see whether it left; -1: none */
     uint64_t timeout_us; /* longest wait; 0: as the model's settings say */
@@ -77,6 +82,7 @@ struct ad_request {
     bool seed_given; /* else the reply says which one training used */
     const struct attn_port *input_ports, *output_ports; /* in this mode */
     size_t n_input_ports, n_output_ports;
+    size_t n_shared; /* bytes of inputs that were copied out of shared memory */
     struct attn_named_tensor *inputs; /* floats are F32, masks BOOL, indices I32 or I64 */
     size_t n_inputs;
     struct ad_wanted_output *wanted; /* n_wanted 0: all that are not optional */

@@ -153,6 +153,7 @@ static inline struct ad_request *fixture_request(struct ad_version *version,
     atomic_fetch_add(&version->references, 1);
     request->version = version;
     request->n_json = n_json;
+    request->max_input_bytes = 1 << 20;
     request->max_output_bytes = 1 << 20;
     fixture_require(ad_buffer_append(&request->body, json, n_json) &&
                         ad_buffer_append(&request->body, binary, n_binary),

@@ -320,7 +320,10 @@ START_TEST(test_sources)
         {"\"parameters\":{\"binary_data_size\":12}", AD_INVALID,
          "input 'keys': binary_data_size must be 8 (FP32, shape [2]), got 12"},
         {"\"parameters\":{\"shared_memory_region\":\"r\"}", AD_UNSUPPORTED,
-         "input 'keys': parameter shared_memory_region: shared memory is not offered"},
+         "input 'keys': parameter shared_memory_region: shared memory is not offered "
+         "(--allow-client-shm)"},
+        {"\"parameters\":{\"shared_memory_offset\":0}", AD_UNSUPPORTED, "not offered"},
+        {"\"parameters\":{\"shared_memory_byte_size\":8}", AD_UNSUPPORTED, "not offered"},
         {"\"data\":[1,2],\"parameters\":null", AD_INVALID, "must be an object, got null"},
         {"\"data\":[1,2]},{\"name\":\"keys\",\"datatype\":\"FP32\",\"shape\":[0],"
          "\"data\":[]",
@@ -355,7 +358,7 @@ START_TEST(test_binary)
     }
     const struct bad left_over = {"", AD_INVALID, "unexpected additional input data"};
     check_bad("{\"inputs\":[]}", "x", 1, &left_over);
-    const struct bad raw = {"", AD_UNSUPPORTED, "without a JSON part"};
+    const struct bad raw = {"", AD_INVALID, "expected a JSON object"};
     check_bad("", "12345678", 8, &raw);
 }
 END_TEST

@@ -104,7 +104,8 @@ START_TEST(test_binary)
     static const float first[2] = {1, NAN}, second[1] = {3}, third[1] = {-INFINITY};
     const struct attn_named_tensor outputs[3] = {
         tensor("a", 2, first), tensor("b", 1, second), tensor("c", 1, third)};
-    struct ad_wanted_output wanted[3] = {{"a", true}, {"b", false}, {"c", true}};
+    struct ad_wanted_output wanted[3] = {
+        {.name = "a", .binary = true}, {.name = "b"}, {.name = "c", .binary = true}};
     request->wanted = wanted;
     request->n_wanted = 3;
     ck_assert_int_eq(ad_encode_infer(request, outputs, 3, &error), AD_OK);
