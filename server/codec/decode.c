@@ -3,9 +3,11 @@
  * The scanner takes the numbers out of the JSON part, jansson reads what is left, and each input is
  * then read straight from the body. Runs on the worker that holds the request. */
 #include "codec/decode.h"
+#include "codec/decode_raw.h"
 #include "codec/input.h"
 #include "codec/mode.h"
 #include "codec/parameters.h"
+#include "codec/predict.h"
 #include "codec/scan.h"
 #include "codec/shared.h"
 #include "codec/text.h"
@@ -262,6 +264,19 @@ static enum ad_status decode_json(struct decoder *d)
     return status;
 }
 
+static enum ad_status decode_infer(struct ad_request *request, struct ad_error *error)
+{
+    struct decoder decoder = {
+        .request = request, .binary_at = request->n_json, .error = error};
+    decoder.c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (!decoder.c_locale) {
+        return fail_memory(&decoder);
+    }
+    enum ad_status status = decode_json(&decoder);
+    freelocale(decoder.c_locale);
+    return status;
+}
+
 enum ad_status ad_decode_infer(struct ad_request *request, struct ad_error *error)
 {
     enum ad_status status = ad_unpack_body(request, error);
@@ -269,16 +284,18 @@ enum ad_status ad_decode_infer(struct ad_request *request, struct ad_error *erro
         return status;
     }
     if (request->body.size == 0) {
-        return ad_fail(error, AD_INVALID,
-                       "the body is empty: expected a JSON object with inputs");
+        return ad_fail(error, AD_INVALID, "the body is empty: expected %s",
+                       request->form == AD_FORM_RAW       ? "the bytes of an input"
+                       : request->form == AD_FORM_PREDICT ? "a JSON object with instances"
+                                                          : "a JSON object with inputs");
     }
-    struct decoder decoder = {
-        .request = request, .binary_at = request->n_json, .error = error};
-    decoder.c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!decoder.c_locale) {
-        return fail_memory(&decoder);
+    switch (request->form) {
+    case AD_FORM_RAW:
+        return ad_decode_raw(request, error);
+    case AD_FORM_PREDICT:
+        return ad_predict_decode(request, error);
+    case AD_FORM_INFER:
+        break;
     }
-    status = decode_json(&decoder);
-    freelocale(decoder.c_locale);
-    return status;
+    return decode_infer(request, error);
 }

@@ -5,7 +5,8 @@
 #include "base/error.h"
 #include "sched/request.h"
 
-/* Read request->body (JSON, then binary tensors; unpacked first where it is coded) against the ports that request->version has in the
+/* Read request->body (unpacked first where it is coded; then by its form: JSON and binary tensors, say)
+ * against the ports that request->version has in the
  * mode that the parameters ask for, and fill the decoder's fields. Tensors of JSON `data` are parsed
  * straight into the arena; binary ones are views of the body where alignment and type allow.
  * AD_INVALID and AD_UNSUPPORTED name the input, what was expected and what came. Runs on a worker. */

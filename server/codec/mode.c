@@ -72,6 +72,21 @@ enum ad_status ad_mode_settle(struct ad_request *request, struct ad_error *error
     return status ? status : find_ports(request, error);
 }
 
+const struct attn_port *ad_mode_required(const struct ad_request *request,
+                                         struct ad_text *names)
+{
+    const struct attn_port *port = NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < request->n_input_ports; i++) {
+        if (!request->input_ports[i].optional) {
+            port = &request->input_ports[i];
+            ad_text_add(names, "%s%s", n > 0 ? ", " : "", port->name);
+            n++;
+        }
+    }
+    return n == 1 ? port : NULL;
+}
+
 static bool has_port(const attn_layer *layer, const struct attn_mode *mode, bool is_input,
                      const char *name)
 {

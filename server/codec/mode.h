@@ -3,6 +3,7 @@
 #define AD_CODEC_MODE_H
 
 #include "base/error.h"
+#include "codec/text.h"
 #include "sched/request.h"
 
 #include <stdbool.h>
@@ -12,6 +13,11 @@
  * memory, or no random bytes. */
 enum ad_status ad_mode_settle(struct ad_request *request,
                               struct ad_error *error) AD_MUST_CHECK;
+
+/* The only input that the request must have; NULL: it must have several, or none. names: receives the
+ * names of all that it must have. */
+const struct attn_port *ad_mode_required(const struct ad_request *request,
+                                         struct ad_text *names);
 
 /* Where an input or output that the request does not have would be known, for a message: ", which
  * is for /gradient". "" when nowhere. Static. */

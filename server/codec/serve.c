@@ -6,6 +6,7 @@
 #include "codec/decode.h"
 #include "codec/encode.h"
 #include "codec/pack.h"
+#include "codec/predict.h"
 #include "codec/shared.h"
 #include "codec/text.h"
 
@@ -299,14 +300,22 @@ static size_t gather(const struct ad_requests *batch, struct part *parts)
     return n;
 }
 
+static enum ad_status encode_form(struct part *part)
+{
+    struct ad_request *request = part->request;
+    size_t n = attn_plan_n_outputs(request->plan);
+    return request->form == AD_FORM_PREDICT
+               ? ad_predict_encode(request, part->outputs, n, &request->error)
+               : ad_encode_infer(request, part->outputs, n, &request->error);
+}
+
 static void encode(struct part *part)
 {
     struct ad_request *request = part->request;
     enum ad_status status = request->error.status;
     request->advanced = !status && request->sequence;
     if (!status && !part->encoded) {
-        status = ad_encode_infer(request, part->outputs,
-                                 attn_plan_n_outputs(request->plan), &request->error);
+        status = encode_form(part);
     }
     if (status) {
         ad_buffer_reset(&request->reply);
