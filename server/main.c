@@ -18,6 +18,7 @@
 #include "model/loader.h"
 #include "model/repository.h"
 #include "sched/queue.h"
+#include "sched/regions.h"
 #include "sched/sequences.h"
 #include "sched/watch.h"
 #include "sched/workers.h"
@@ -44,6 +45,7 @@ struct daemon {
     struct ad_log log;
     struct ad_log_control *log_control;
     struct ad_sequences *sequences;
+    struct ad_regions *regions; /* NULL: shared memory is not offered */
     struct ad_repository *repository;
     struct ad_queue *queue;
     struct ad_watch *watch;
@@ -254,6 +256,11 @@ static enum ad_status create_sequences(struct daemon *daemon, struct ad_error *e
         .max_bytes = (size_t)options->sequence_memory,
         .idle_ns = (int64_t)options->sequence_idle_timeout * NS_PER_S};
     daemon->sequences = ad_sequences_create(&config);
+    daemon->regions =
+        options->allow_client_shm ? ad_regions_create(AD_REGIONS_FOLDER) : NULL;
+    if (options->allow_client_shm && !daemon->regions) {
+        return ad_fail(error, AD_INTERNAL, "out of memory");
+    }
     return daemon->sequences ? AD_OK : ad_fail(error, AD_INTERNAL, "out of memory");
 }
 
@@ -303,7 +310,8 @@ static enum ad_status start_server(struct daemon *daemon, struct ad_error *error
     }
     const struct ad_server_config config = {
         options,        &daemon->log,  daemon->log_control, daemon->repository,
-        daemon->loader, daemon->queue, daemon->sequences,   daemon->tracer};
+        daemon->loader, daemon->queue, daemon->sequences,   daemon->tracer,
+        daemon->regions};
     return ad_server_start(&config, &daemon->server, error);
 }
 
@@ -391,6 +399,7 @@ static void stop(struct daemon *daemon)
     ad_workers_free(daemon->workers);
     ad_queue_free(daemon->queue);
     ad_sequences_free(daemon->sequences);
+    ad_regions_free(daemon->regions);
     ad_repository_free(daemon->repository);
 }
 

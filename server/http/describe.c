@@ -44,7 +44,7 @@ static const char *datatype(enum attn_dtype dtype)
     return "FP32";
 }
 
-void ad_describe_server(struct ad_json *json)
+void ad_describe_server(struct ad_json *json, bool shared_memory)
 {
     static const char *const extensions[] = {
         "binary_tensor_data",  "gradient",         "logging",
@@ -58,6 +58,9 @@ void ad_describe_server(struct ad_json *json)
     ad_json_open(json, '[');
     for (size_t i = 0; i < sizeof extensions / sizeof extensions[0]; i++) {
         ad_json_string(json, extensions[i]);
+    }
+    if (shared_memory) {
+        ad_json_string(json, "system_shared_memory");
     }
     ad_json_close(json, ']');
     ad_json_close(json, '}');

@@ -9,7 +9,8 @@
 
 #include <stdbool.h>
 
-void ad_describe_server(struct ad_json *json);
+/* shared_memory: whether it is offered. */
+void ad_describe_server(struct ad_json *json, bool shared_memory);
 /* key: list only what it may use; NULL: all. */
 void ad_describe_models(struct ad_json *json, const struct ad_view *view,
                         const struct ad_key *key);

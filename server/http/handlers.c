@@ -32,10 +32,9 @@ enum ad_status ad_handle_server(const struct ad_service *service,
                                 const struct ad_ask *ask, struct ad_reply *reply,
                                 struct ad_error *error)
 {
-    (void)service;
     (void)ask;
     struct ad_json json = ad_json_to(&reply->body);
-    ad_describe_server(&json);
+    ad_describe_server(&json, service->regions != NULL);
     return finish(reply, &json, error);
 }
 

@@ -122,11 +122,6 @@ enum ad_status ad_headers_check_infer(const struct ad_headers *headers,
                        JSON_LENGTH ": expected an unsigned integer, got '%.64s'",
                        headers->json_length);
     }
-    if (length == 0) {
-        return ad_fail(error, AD_UNSUPPORTED,
-                       JSON_LENGTH ": 0 announces a raw binary request, which is not "
-                                   "offered; send the inputs' JSON first");
-    }
     return AD_OK;
 }
 

@@ -49,8 +49,7 @@ enum ad_status ad_headers_check_framing(const struct ad_headers *headers,
                                         struct ad_error *error) AD_MUST_CHECK;
 
 /* Is the body encoded as an infer request may be? AD_MEDIA: another Content-Encoding;
- * AD_INVALID: a malformed Inference-Header-Content-Length; AD_UNSUPPORTED: one of 0 (a
- * raw binary request). */
+ * AD_INVALID: a malformed Inference-Header-Content-Length. */
 enum ad_status ad_headers_check_infer(const struct ad_headers *headers,
                                       struct ad_error *error) AD_MUST_CHECK;
 

@@ -49,6 +49,7 @@ enum ad_status ad_infer_begin(struct ad_call *call)
     call->request->version = version;
     call->request->budget = &service->budget;
     call->request->mode.gradient = call->route->gradient;
+    call->request->form = call->route->form;
     call->request->sequence_header = call->headers.sequence_id;
     call->request->fd = info ? info->connect_fd : -1;
     call->request->times.begun_ns = ad_clock_now_ns();
@@ -82,7 +83,7 @@ static enum ad_status fill_request(struct ad_call *call)
     bool coded = request->coding != AD_CODING_IDENTITY;
     uint64_t most = coded ? AD_ALL_JSON : call->body.size;
     uint64_t n_json = most;
-    if (call->headers.json_length &&
+    if (request->form == AD_FORM_INFER && call->headers.json_length &&
         (!ad_headers_number(call->headers.json_length, &n_json) || n_json > most)) {
         return ad_fail(&call->error, AD_INVALID,
                        "inference header size should be in range (0, %zu), got: %.64s",
@@ -91,12 +92,16 @@ static enum ad_status fill_request(struct ad_call *call)
     request->body = call->body;
     ad_buffer_init(&call->body);
     request->n_json = (size_t)n_json;
+    if (request->form == AD_FORM_INFER && call->headers.json_length && n_json == 0) {
+        request->form = AD_FORM_RAW;
+    }
     request->max_input_bytes = call->service->options->http_max_input_size;
+    request->regions = call->service->regions;
     request->max_output_bytes = call->service->options->http_max_output_size;
     request->log = call->service->log;
     request->on_done = on_done;
     request->context = call;
-    if (!coded) {
+    if (!coded && request->form == AD_FORM_INFER) {
         ad_peek_parameters(request);
     }
     return AD_OK;

@@ -1,4 +1,4 @@
-/* json_reader.c - strict JSON, as far as the control routes need it: objects, strings, booleans.
+/* json_reader.c - strict JSON, as far as the control routes need it: objects, strings, booleans, numbers.
  *
  * What a route takes is known member by member, so there is no value to skip: anything unexpected is
  * a failure. No state but the reader's; any thread. */
@@ -236,6 +236,28 @@ bool ad_reader_bool(struct ad_reader *reader)
         fail_expected(reader, "true or false");
     }
     return false;
+}
+
+uint64_t ad_reader_number(struct ad_reader *reader)
+{
+    uint64_t number = 0;
+    skip_space(reader);
+    const char *first = reader->at;
+    bool fits = !reader->status;
+    while (fits && reader->at < reader->end && *reader->at >= '0' && *reader->at <= '9') {
+        fits = !__builtin_mul_overflow(number, 10, &number) &&
+               !__builtin_add_overflow(number, (uint64_t)(*reader->at - '0'), &number) &&
+               number <= INT64_MAX;
+        reader->at++;
+    }
+    size_t n = (size_t)(reader->at - first);
+    bool ends = reader->at == reader->end || !strchr(".eE", *reader->at);
+    if (!fits || n == 0 || (n > 1 && *first == '0') || !ends) {
+        reader->at = first;
+        fail_expected(reader, "a whole number from 0 to 2^63 - 1");
+        return 0;
+    }
+    return number;
 }
 
 /* A member's name and the colon behind it. */

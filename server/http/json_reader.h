@@ -17,6 +17,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define AD_READER_MAX_DEPTH 32
 #define AD_READER_KEY_SIZE 512
@@ -45,6 +46,9 @@ bool ad_reader_more(struct ad_reader *reader);
 /* A string's bytes, unescaped, with a NUL after them, to be freed; NULL on failure. */
 char *ad_reader_string(struct ad_reader *reader, size_t *n_bytes);
 bool ad_reader_bool(struct ad_reader *reader);
+
+/* A whole number from 0 to 2^63 - 1, without fraction or exponent. */
+uint64_t ad_reader_number(struct ad_reader *reader);
 
 /* The text is over: anything but white space is a failure. */
 void ad_reader_end(struct ad_reader *reader);

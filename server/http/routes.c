@@ -1,5 +1,6 @@
 /* routes.c - which paths there are. The table is constant; any thread. */
 #include "http/routes.h"
+#include "http/handle_regions.h"
 #include "http/handlers.h"
 #include "http/operator_handlers.h"
 
@@ -30,6 +31,14 @@ static const struct ad_route routes[] = {
      .kind = AD_COMMAND_LOAD},
     {"v2/repository/models/{model}/unload", .admin = true, .command = true,
      .kind = AD_COMMAND_UNLOAD},
+    {"v2/systemsharedmemory/status", .get = ad_handle_regions},
+    {"v2/systemsharedmemory/unregister", .post = ad_handle_unregister},
+    {"v2/systemsharedmemory/region/{region}/status", .get = ad_handle_regions},
+    {"v2/systemsharedmemory/region/{region}/register", .post = ad_handle_register},
+    {"v2/systemsharedmemory/region/{region}/unregister", .post = ad_handle_unregister},
+    {"v1/models", .get = ad_handle_models},
+    {"v1/models/{model}:predict", .infer = true, .form = AD_FORM_PREDICT},
+    {"v1/models/{model}", .open = true, .get = ad_handle_model_ready},
     {"metrics", .admin = true, .get = ad_handle_metrics},
 };
 
@@ -38,17 +47,34 @@ static bool segment_is(const char *pattern, size_t n, const char *text)
     return strlen(text) == n && memcmp(pattern, text, n) == 0;
 }
 
-/* Does the path fit the pattern? Fills target on the way. */
-static bool matches(const char *pattern, const struct ad_path *path,
-                    struct ad_target *target)
+/* Does the segment end as the n bytes of pattern do behind its variable, with something before that? */
+static bool ends_as(const char *pattern, size_t n, const char *text)
 {
-    *target = (struct ad_target){NULL, NULL};
+    size_t skipped = strlen("{model}"), length = strlen(text);
+    return n > skipped && strncmp(pattern, "{model}", skipped) == 0 &&
+           length > n - skipped &&
+           memcmp(text + length - (n - skipped), pattern + skipped, n - skipped) == 0;
+}
+
+/* Does the path fit the pattern? Fills target on the way, and *end where a segment has an end that is the
+ * pattern's. */
+static bool matches(const char *pattern, struct ad_path *path, struct ad_target *target,
+                    char **end)
+{
+    *target = (struct ad_target){NULL, NULL, NULL};
+    *end = NULL;
     for (size_t i = 0; i < path->n_segments; i++) {
         size_t n = strcspn(pattern, "/");
         if (segment_is(pattern, n, "{model}")) {
             target->model = path->segments[i];
         } else if (segment_is(pattern, n, "{version}")) {
             target->version = path->segments[i];
+        } else if (segment_is(pattern, n, "{region}")) {
+            target->region = path->segments[i];
+        } else if (ends_as(pattern, n, path->segments[i])) {
+            target->model = path->segments[i];
+            *end =
+                path->segments[i] + strlen(path->segments[i]) - (n - strlen("{model}"));
         } else if (!segment_is(pattern, n, path->segments[i])) {
             return false;
         }
@@ -61,14 +87,18 @@ static bool matches(const char *pattern, const struct ad_path *path,
     return false;
 }
 
-const struct ad_route *ad_route_find(const struct ad_path *path, struct ad_target *target)
+const struct ad_route *ad_route_find(struct ad_path *path, struct ad_target *target)
 {
+    char *end = NULL;
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
-        if (matches(routes[i].pattern, path, target)) {
+        if (matches(routes[i].pattern, path, target, &end)) {
+            if (end) {
+                *end = '\0';
+            }
             return &routes[i];
         }
     }
-    *target = (struct ad_target){NULL, NULL};
+    *target = (struct ad_target){NULL, NULL, NULL};
     return NULL;
 }
 

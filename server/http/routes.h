@@ -18,6 +18,7 @@
 struct ad_target {
     const char *model;   /* NULL: the route has none */
     const char *version; /* NULL: none was given */
+    const char *region;  /* of shared memory; NULL: the route has none */
 };
 
 /* What a handler is asked. All of it is borrowed. */
@@ -38,7 +39,8 @@ typedef enum ad_status ad_handler(const struct ad_service *service,
 
 /* HEAD is GET without the body. Static. */
 struct ad_route {
-    const char *pattern; /* segments joined by '/'; {model} and {version} are variable */
+    const char *pattern; /* segments joined by '/'; {model}, {version} and {region} are
+                            variable, and {model} may have an end behind it */
     ad_handler *get;     /* NULL: not GET */
     ad_handler *post;    /* NULL: not POST, unless infer or command */
     enum ad_form form;   /* of an infer request's body, unless its headers say more */
@@ -56,9 +58,9 @@ static inline bool ad_route_posts(const struct ad_route *route)
     return route->post || route->infer || route->command;
 }
 
-/* The route of a path, or NULL; *target receives what its variable segments hold. */
-const struct ad_route *ad_route_find(const struct ad_path *path,
-                                     struct ad_target *target);
+/* The route of a path, or NULL; *target receives what its variable segments hold. The end of a segment that
+ * is the route's ("M:predict") is cut off in the path. */
+const struct ad_route *ad_route_find(struct ad_path *path, struct ad_target *target);
 
 /* AD_METHOD: the route does not take the verb, but those of ad_route_allow. */
 enum ad_status ad_route_check_verb(const struct ad_route *route, const char *verb,

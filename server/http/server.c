@@ -299,6 +299,7 @@ static void fill_service(struct ad_service *service,
     service->loader = config->loader;
     service->queue = config->queue;
     service->sequences = config->sequences;
+    service->regions = config->regions;
     service->operators.log_control = config->log_control;
     service->operators.tracer = config->tracer;
     service->operators.read_gauges = read_gauges;

@@ -9,6 +9,7 @@
 #include "base/trace.h"
 #include "model/repository.h"
 #include "sched/queue.h"
+#include "sched/regions.h"
 
 #include <stdint.h>
 
@@ -23,7 +24,8 @@ struct ad_server_config {
     struct ad_loader *loader;
     struct ad_queue *queue;
     struct ad_sequences *sequences;
-    struct ad_tracer *tracer; /* NULL: nothing is traced */
+    struct ad_tracer *tracer;   /* NULL: nothing is traced */
+    struct ad_regions *regions; /* NULL: shared memory is not offered */
 };
 
 /* Can the server's options be used, and the files that they name? Listens nowhere. */

@@ -13,6 +13,7 @@
 #include "model/repository.h"
 #include "sched/budget.h"
 #include "sched/queue.h"
+#include "sched/regions.h"
 #include "sched/sequences.h"
 
 #include <stdatomic.h>
@@ -27,7 +28,8 @@ struct ad_service {
     struct ad_loader *loader;
     struct ad_queue *queue;
     struct ad_sequences *sequences;
-    struct ad_tls *tls; /* NULL: none */
+    struct ad_tls *tls;         /* NULL: none */
+    struct ad_regions *regions; /* of shared memory; NULL: it is not offered */
     struct ad_operators operators;
     struct ad_access *access; /* owned by the server */
     struct ad_parking_luck luck;

@@ -159,6 +159,57 @@ START_TEST(route)
 }
 END_TEST
 
+/* What a segment of its own names, and what stands behind a colon. */
+static const struct {
+    const char *raw;
+    const char *pattern;
+    const char *model;
+    const char *region;
+    const char *allow;
+} others[] = {
+    {"/v2/systemsharedmemory/status", "v2/systemsharedmemory/status", NULL, NULL,
+     "GET, HEAD"},
+    {"/v2/systemsharedmemory/unregister", "v2/systemsharedmemory/unregister", NULL, NULL,
+     "POST"},
+    {"/v2/systemsharedmemory/region/r%20s/status",
+     "v2/systemsharedmemory/region/{region}/status", NULL, "r s", "GET, HEAD"},
+    {"/v2/systemsharedmemory/region/r/register",
+     "v2/systemsharedmemory/region/{region}/register", NULL, "r", "POST"},
+    {"/v2/systemsharedmemory/region/unregister/unregister",
+     "v2/systemsharedmemory/region/{region}/unregister", NULL, "unregister", "POST"},
+    {"/v2/systemsharedmemory/register", NULL, NULL, NULL, NULL},
+    {"/v2/systemsharedmemory", NULL, NULL, NULL, NULL},
+    {"/v2/systemsharedmemory/region/r", NULL, NULL, NULL, NULL},
+    {"/v2/systemsharedmemory/region/r/s/register", NULL, NULL, NULL, NULL},
+    {"/v1/models", "v1/models", NULL, NULL, "GET, HEAD"},
+    {"/v1/models/m", "v1/models/{model}", "m", NULL, "GET, HEAD"},
+    {"/v1/models/m:predict", "v1/models/{model}:predict", "m", NULL, "POST"},
+    {"/v1/models/m%3apredict", "v1/models/{model}:predict", "m", NULL, "POST"},
+    {"/v1/models/a:predict:predict", "v1/models/{model}:predict", "a:predict", NULL,
+     "POST"},
+    {"/v1/models/:predict", "v1/models/{model}", ":predict", NULL, "GET, HEAD"},
+    {"/v1/models/m:predic", "v1/models/{model}", "m:predic", NULL, "GET, HEAD"},
+    {"/v1/models/m:predict/x", NULL, NULL, NULL, NULL},
+    {"/v1/models/m/infer", NULL, NULL, NULL, NULL},
+    {"/v2/models/m:predict", "v2/models/{model}", "m:predict", NULL, "GET, HEAD"},
+};
+
+START_TEST(route_of_others)
+{
+    struct ad_path path;
+    struct ad_target target;
+    ck_assert_int_eq(ad_path_parse(&path, others[_i].raw, NULL), AD_OK);
+    const struct ad_route *found = ad_route_find(&path, &target);
+    check_text(found ? found->pattern : NULL, others[_i].pattern);
+    check_text(target.model, others[_i].model);
+    check_text(target.region, others[_i].region);
+    check_text(found ? ad_route_allow(found) : NULL, others[_i].allow);
+    bool predicts = found && strstr(found->pattern, "predict") != NULL;
+    ck_assert(!found || (found->form == AD_FORM_PREDICT) == predicts);
+    ck_assert(!found || !found->admin);
+}
+END_TEST
+
 START_TEST(verbs_of_a_route)
 {
     static const char *const verbs[] = {"GET", "HEAD", "POST",  "PUT",    "DELETE",
@@ -187,6 +238,8 @@ int main(void)
     tcase_add_loop_test(tcase, bad_path, 0, sizeof bad_paths / sizeof bad_paths[0]);
     tcase_add_test(tcase, segment_length);
     tcase_add_loop_test(tcase, route, 0, sizeof routed / sizeof routed[0]);
+    tcase_add_loop_test(tcase, route_of_others, 0,
+                        (int)(sizeof others / sizeof others[0]));
     tcase_add_test(tcase, verbs_of_a_route);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
