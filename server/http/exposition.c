@@ -38,26 +38,52 @@ static void put_text(struct ad_exposition *page, const char *text)
     put(page, text, strlen(text));
 }
 
-/* Newlines and backslashes are escaped everywhere, quotes where the format wants it. */
+/* What stands for the character at text, of so many bytes (0: it is not UTF-8); NULL: itself. Newlines and
+ * backslashes are escaped everywhere, quotes where the format wants it. */
+static const char *replacement(const char *text, size_t length, bool quotes)
+{
+    if (length == 0) {
+        return "\xef\xbf\xbd"; /* U+FFFD */
+    }
+    return *text == '\n'            ? "\\n"
+           : *text == '\\'          ? "\\\\"
+           : quotes && *text == '"' ? "\\\""
+                                    : NULL;
+}
+
 static void put_escaped(struct ad_exposition *page, const char *text, bool quotes)
 {
     size_t n = strlen(text);
+    size_t from = 0; /* of what is still to be put */
     for (size_t i = 0; i < n;) {
         size_t length = ad_utf8_length(text + i, n - i);
-        if (length == 0) {
-            put_text(page, "\xef\xbf\xbd"); /* U+FFFD */
-            length = 1;
-        } else if (text[i] == '\n') {
-            put_text(page, "\\n");
-        } else {
-            put(page, "\\", text[i] == '\\' || (quotes && text[i] == '"'));
-            put(page, text + i, length);
+        const char *instead = replacement(text + i, length, quotes);
+        if (instead) {
+            put(page, text + from, i - from);
+            put_text(page, instead);
         }
-        i += length;
+        i += length > 0 ? length : 1;
+        from = instead ? i : from;
     }
+    put(page, text + from, n - from);
 }
 
 /* ---- numbers: exact, and the same in every locale ----------------------------- */
+
+/* In decimal; with a NUL. */
+static void write_integer(uint64_t number, char text[NUMBER_SIZE])
+{
+    char digits[NUMBER_SIZE];
+    size_t n = 0;
+    do {
+        digits[n++] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    for (size_t i = 0; i < n; i++) {
+        text[i] = digits[n - 1 - i];
+    }
+    text[n] = '\0';
+}
 
 /* ns as seconds, in the digits that it takes; true when it is a whole number of them. */
 static bool write_seconds(uint64_t ns, char text[NUMBER_SIZE])
@@ -211,7 +237,7 @@ void ad_exposition_integer(struct ad_exposition *page, const struct ad_label *la
                            size_t n_labels, uint64_t value)
 {
     char text[NUMBER_SIZE];
-    snprintf(text, sizeof text, "%" PRIu64, value);
+    write_integer(value, text);
     put_sample(page, type_suffix(page->type), labels, n_labels, NULL, text);
 }
 
@@ -237,14 +263,14 @@ void ad_exposition_histogram(struct ad_exposition *page, const struct ad_label *
         } else {
             strcpy(bound, "+Inf");
         }
-        snprintf(value, sizeof value, "%" PRIu64, count);
+        write_integer(count, value);
         put_sample(page, "_bucket", labels, n_labels, bound, value);
     }
     put_sample(page, "_count", labels, n_labels, NULL, value);
     if (durations) {
         (void)write_seconds(histogram->sum, value);
     } else {
-        snprintf(value, sizeof value, "%" PRIu64, histogram->sum);
+        write_integer(histogram->sum, value);
     }
     put_sample(page, "_sum", labels, n_labels, NULL, value);
 }
