@@ -101,7 +101,7 @@ contains "... which no one may take of the memory for all" '--queue-memory' "$sc
 head -c 2000000 /dev/zero >"$scratch/zeros"
 counted other 413 post /v2/models/mha/infer "@$scratch/zeros"
 counted other 415 infer mha "$good" -H 'Content-Encoding: br'
-counted other 501 infer mha "$good" -H 'Inference-Header-Content-Length: 0'
+counted other 400 infer mha "$good" -H 'Inference-Header-Content-Length: 0'
 counted rejected 503 infer waits "${good%\}},\"parameters\":{\"timeout\":20000}}"
 contains "... for its time" '"timeout"' "$scratch/body"
 {

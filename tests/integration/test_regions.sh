@@ -52,5 +52,8 @@ holds "a sparse object" py "$here/regions.py" "$port" large
 holds "many regions" py "$here/regions.py" "$port" many
 holds "objects that are cut short under requests" py "$here/regions.py" "$port" storm
 holds "the memory of requests is given back" wait_for metric_is 0 attentiond_queue_bytes
-holds "no object is left open" bash -c '! ls -l "/proc/$1/fd" | grep -q attentiond_test' _ "$daemon_pid"
+none_open() {
+    ! find "/proc/$daemon_pid/fd" -lname '*attentiond_test*' | grep -q .
+}
+holds "no object is left open" none_open
 finish
