@@ -357,6 +357,10 @@ bench: $(BENCH_PROGRAMS) ## measure every layer beside plain BLAS and, where ins
 bench-serve: $B/attentiond $B/tests/bench/load $B/tests/bench/echo ## measure the daemon over HTTP, beside peers where installed
 	@tests/bench/serve.py $^ $(BUILD)/onnxruntime
 
+.PHONY: bench-slow
+bench-slow: $B/attentiond $B/tests/bench/load ## measure a healthy client beside 1,000 slow ones
+	@tests/bench/slow_clients.py $^
+
 # Long runs under load; BENCH_SECONDS says how long.
 SOAKS := soak-reload soak-timeouts soak-unload
 .PHONY: $(SOAKS)
