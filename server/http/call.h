@@ -34,9 +34,9 @@ struct ad_call {
     struct ad_path path;
     const struct ad_route *route; /* NULL: refused before one was found */
     struct ad_target target;
-    bool posted;         /* the verb is POST, else GET or HEAD */
-    bool preflight;      /* a browser asks for permission; it needs no key */
-    bool refused;        /* for want of a key, a right or a token, as error says */
+    bool posted;    /* the verb is POST, else GET or HEAD */
+    bool preflight; /* a browser asks for permission; it needs no key */
+    bool refused;   /* for want of a certificate, key, right or token, as error says */
     struct ad_pass pass; /* by what it was let in */
     struct ad_buffer body;
     uint64_t body_limit;

@@ -66,6 +66,7 @@ enum ad_status ad_edge_check_route(struct ad_call *call)
     }
     if (!is_open && call->client->peer.session) {
         status = ad_tls_check_peer(call->service->tls, &call->client->peer, &call->error);
+        call->refused = status != AD_OK && call->route;
     }
     return status ? status : check_side(call);
 }
