@@ -2,6 +2,9 @@
  *
  * The program's own malloc family counts and fails; a sanitizer brings its own, so there the test
  * only serves once. */
+#include "codec/pack.h"
+#include "codec/unpack.h"
+#include "unit/codec/packed.h"
 #include "unit/codec/serving.h"
 #include "unit/support.h"
 
@@ -267,11 +270,68 @@ START_TEST(test_regions)
 }
 END_TEST
 
+#ifndef SANITIZED
+static const enum ad_coding codings[] = {AD_CODING_GZIP, AD_CODING_DEFLATE,
+                                         AD_CODING_ZSTD};
+
+/* Unpack, and pack what came out, with the n-th allocation failing; true when none was left to fail. */
+static bool pack_again(struct ad_request *request, enum ad_coding coding, size_t n)
+{
+    struct ad_error error = {.status = AD_OK};
+    n_until_failure = n;
+    enum ad_status status = ad_unpack_body(request, &error);
+    if (status == AD_OK) {
+        request->reply = request->body;
+        ad_buffer_init(&request->body);
+        request->reply_coding = coding;
+        request->reply_level = 1;
+        ad_pack_reply(request);
+    }
+    bool failed = n_until_failure == 0;
+    n_until_failure = 0;
+    ck_assert_msg(status == AD_OK ||
+                      (status == AD_INTERNAL && strstr(error.message, "memory")),
+                  "allocation %zu: %s", n, error.message);
+    ck_assert(failed || request->reply_coded == coding);
+    return !failed;
+}
+#endif
+
+/* Without memory a body is refused, and a reply goes out as it is. */
+START_TEST(test_codings)
+{
+#ifndef SANITIZED
+    enum ad_coding coding = codings[_i];
+    char *text = calloc(1, 300000);
+    ck_assert_ptr_nonnull(text);
+    struct packed packed = coding == AD_CODING_ZSTD ? pack_zstd(text, 300000, false, 0)
+                                                    : pack_bytes(coding, text, 300000);
+    bool done = false;
+    for (size_t n = 1; !done; n++) {
+        size_t before = n_allocated - n_freed;
+        struct ad_request *request = ad_request_create();
+        ck_assert_ptr_nonnull(request);
+        ck_assert(ad_buffer_append(&request->body, packed.bytes, packed.n));
+        request->coding = coding;
+        request->n_json = AD_ALL_JSON;
+        request->max_input_bytes = 1 << 20;
+        done = pack_again(request, coding, n);
+        ad_request_free(request);
+        ck_assert_msg(n_allocated - n_freed == before, "allocation %zu: a leak", n);
+        ck_assert_uint_lt(n, 100);
+    }
+    packed_free(&packed);
+    free(text);
+#endif
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("memory");
     TCase *tcase = tcase_create("memory");
     tcase_add_test(tcase, test_inference);
+    tcase_add_loop_test(tcase, test_codings, 0, 3);
     tcase_add_test(tcase, test_gradients);
     tcase_add_test(tcase, test_sequence);
     tcase_add_test(tcase, test_together);
