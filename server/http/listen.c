@@ -144,35 +144,44 @@ static int try_to_reach(const struct sockaddr_un *address)
     return code == EAGAIN ? 0 : code; /* its queue is full, so it has one */
 }
 
-static enum ad_status check_file(const char *path, const struct sockaddr_un *address,
-                                 bool *stale, struct ad_error *error)
+/* *is_there: a socket is at the path, used or not. */
+static enum ad_status check_file(const char *path, bool *is_there, struct ad_error *error)
 {
     struct stat info;
-    *stale = false;
-    if (lstat(path, &info) != 0) {
+    *is_there = lstat(path, &info) == 0;
+    if (!*is_there) {
         return errno == ENOENT ? AD_OK
-                               : ad_fail(error, AD_INVALID, UNIX_OPTION ": %s: %s", path,
-                                         strerror(errno));
+                               : ad_fail(error, AD_UNAVAILABLE, UNIX_OPTION ": %s: %s",
+                                         path, strerror(errno));
     }
-    if (!S_ISSOCK(info.st_mode)) {
-        return ad_fail(error, AD_INVALID,
-                       UNIX_OPTION ": %s is there and is no socket; it is left alone",
-                       path);
-    }
+    return S_ISSOCK(info.st_mode)
+               ? AD_OK
+               : ad_fail(error, AD_INVALID,
+                         UNIX_OPTION ": %s is there and is no socket; it is left alone",
+                         path);
+}
+
+/* Make room for our file, where only a left-over is in the way. */
+static enum ad_status remove_left_over(const char *path,
+                                       const struct sockaddr_un *address,
+                                       struct ad_error *error)
+{
     int code = try_to_reach(address);
-    *stale = code == ECONNREFUSED;
     if (code == 0) {
         return ad_fail(error, AD_UNAVAILABLE,
                        UNIX_OPTION ": another process listens on %s", path);
     }
-    return *stale ? AD_OK
-                  : ad_fail(error, AD_UNAVAILABLE,
-                            UNIX_OPTION ": %s: cannot tell whether it is in use: %s",
-                            path, strerror(code));
+    if (code != ECONNREFUSED) {
+        return ad_fail(error, AD_UNAVAILABLE,
+                       UNIX_OPTION ": %s: cannot tell whether it is in use: %s", path,
+                       strerror(code));
+    }
+    (void)unlink(path); /* bind tells when it is still there */
+    return AD_OK;
 }
 
 static enum ad_status check_unix(const char *path, const char *mode, mode_t *bits,
-                                 struct sockaddr_un *address, bool *stale,
+                                 struct sockaddr_un *address, bool *is_there,
                                  struct ad_error *error)
 {
     if (!parse_mode(mode, bits)) {
@@ -185,15 +194,16 @@ static enum ad_status check_unix(const char *path, const char *mode, mode_t *bit
                        ": expected a path of 1 to %zu bytes, got one of %zu: %s",
                        sizeof address->sun_path - 1, strlen(path), path);
     }
-    return check_file(path, address, stale, error);
+    return check_file(path, is_there, error);
 }
 
-enum ad_status ad_listen_check_unix(const char *path, const char *mode, mode_t *bits,
+enum ad_status ad_listen_check_unix(const char *path, const char *mode,
                                     struct ad_error *error)
 {
     struct sockaddr_un address;
-    bool stale = false;
-    return check_unix(path, mode, bits, &address, &stale, error);
+    bool is_there = false;
+    mode_t bits = 0;
+    return check_unix(path, mode, &bits, &address, &is_there, error);
 }
 
 /* Nobody gets in before listen, so the mode is in force by then. */
@@ -219,14 +229,14 @@ enum ad_status ad_listen_unix(const char *path, const char *mode, int *fd,
                               struct ad_error *error)
 {
     struct sockaddr_un address;
-    bool stale = false;
+    bool is_there = false;
     mode_t bits = 0;
-    enum ad_status status = check_unix(path, mode, &bits, &address, &stale, error);
+    enum ad_status status = check_unix(path, mode, &bits, &address, &is_there, error);
+    if (!status && is_there) {
+        status = remove_left_over(path, &address, error);
+    }
     if (status) {
         return status;
-    }
-    if (stale) {
-        (void)unlink(path); /* bind tells when it is still there */
     }
     *fd = open_unix(&address, bits);
     return *fd >= 0 ? AD_OK

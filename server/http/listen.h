@@ -29,13 +29,14 @@ enum ad_status ad_listen_tcp(const struct ad_endpoint *endpoint, const char *tex
                              uint16_t port, int *fd, uint16_t *bound,
                              struct ad_error *error) AD_MUST_CHECK;
 
-/* Can a socket file be made at path, with that mode (octal digits)? *bits receives the mode. A
- * socket that nobody listens on may be there: it is taken for a left-over. AD_INVALID: a mode that is
- * none, a path that is too long, a file of another kind; AD_UNAVAILABLE: another process listens. */
-enum ad_status ad_listen_check_unix(const char *path, const char *mode, mode_t *bits,
+/* Could a socket file be at path, with that mode (octal digits)? Whether one is in use is not asked.
+ * AD_INVALID: a mode that is none, a path that is too long, a file of another kind. */
+enum ad_status ad_listen_check_unix(const char *path, const char *mode,
                                     struct ad_error *error) AD_MUST_CHECK;
 
-/* Check, remove a left-over, and listen. The caller closes *fd and removes the file. */
+/* Check, and listen; a socket on which nobody listens is taken for a left-over and removed.
+ * AD_UNAVAILABLE: another process listens on it, or it cannot be made. The caller closes *fd and
+ * removes the file. */
 enum ad_status ad_listen_unix(const char *path, const char *mode, int *fd,
                               struct ad_error *error) AD_MUST_CHECK;
 

@@ -77,7 +77,6 @@ enum ad_status ad_listeners_check(const struct ad_options *options,
 {
     struct endpoints endpoints;
     struct ad_endpoint admin;
-    mode_t bits = 0;
     enum ad_status status =
         parse_endpoints("--http-address", options->http_address, &endpoints, error);
     if (status) {
@@ -90,7 +89,7 @@ enum ad_status ad_listeners_check(const struct ad_options *options,
     }
     if (!status && options->http_unix_socket) {
         status = ad_listen_check_unix(options->http_unix_socket,
-                                      options->http_unix_socket_mode, &bits, error);
+                                      options->http_unix_socket_mode, error);
     }
     return status;
 }

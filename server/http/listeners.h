@@ -26,7 +26,7 @@ struct ad_listeners {
     ino_t inode;
 };
 
-/* Can the options be read? Opens nothing. AD_INVALID, or AD_UNAVAILABLE for a unix socket in use. */
+/* Can the options be read? Opens nothing, so that what is in use does not matter. AD_INVALID. */
 enum ad_status ad_listeners_check(const struct ad_options *options,
                                   struct ad_error *error) AD_MUST_CHECK;
 

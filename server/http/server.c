@@ -18,9 +18,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define SPARE_MEMORY ((uint64_t)16 << 10) /* of a connection, beside a request's head */
+#define OTHER_FILES (2 * AD_CONNECTIONS_EXTRA) /* than connections within the limit */
 #define SEND_PATIENCE_NS \
     (5 * INT64_C(1000000000)) /* at a stop, for replies on their way */
 
@@ -307,6 +309,22 @@ static void fill_service(struct ad_service *service,
     service->budget.limit = (size_t)config->options->queue_memory;
 }
 
+/* Where the system allows fewer files than we allow connections, clients wait unanswered. */
+static void check_files(const struct ad_service *service)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
+        files.rlim_cur < service->options->http_max_connections + OTHER_FILES) {
+        const struct ad_log_field fields[] = {
+            ad_log_number("files", (int64_t)files.rlim_cur),
+            ad_log_number("connections",
+                          (int64_t)service->options->http_max_connections)};
+        ad_log_write(service->log, AD_LOG_WARNING,
+                     "fewer files may be open than --http-max-connections wants", fields,
+                     sizeof fields / sizeof fields[0]);
+    }
+}
+
 static enum ad_status start(struct ad_server *server, struct ad_error *error)
 {
     struct ad_service *service = &server->service;
@@ -324,6 +342,9 @@ static enum ad_status start(struct ad_server *server, struct ad_error *error)
     }
     if (!status && service->tls) {
         ad_tls_log(service->tls, service->log);
+    }
+    if (!status) {
+        check_files(service);
     }
     return status ? status : open_doors(server, error);
 }

@@ -87,6 +87,12 @@ def silence():
     between(0.9, time.monotonic() - begun)
 
 
+def handshake():
+    """Of TLS: it counts as part of the first headers."""
+    with connect() as connection:
+        between(0.9, drip(connection, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"x" * 400, 0.05))
+
+
 def later_headers():
     with connect() as connection:
         connection.sendall(LIVE)

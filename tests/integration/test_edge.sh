@@ -61,7 +61,11 @@ expect_status "unix socket" 200
 equal "unix socket: its mode" 600 "$(stat -c %a "$socket")"
 infer mha "$good"
 expect_status "TCP beside it" 200
-refuses "a socket in use" "--http-unix-socket|$socket|listens" --http-unix-socket="$socket"
+timeout -k 1 "$PATIENCE" "$DAEMON" "$repository" --http-port=0 --http-unix-socket="$socket" >"$scratch/out" 2>&1
+equal "a socket in use: exit status" 1 "$?"
+contains "a socket in use" "--http-unix-socket|$socket|listens" "$scratch/out"
+holds "a socket in use is no fault of the configuration" \
+    "$DAEMON" "$repository" --http-unix-socket="$socket" --check-config
 infer mha "$good" --unix-socket "$socket"
 expect_status "the socket's owner does not mind" 200
 stop_daemon "unix socket: it stops"
@@ -96,7 +100,7 @@ GET /v2/models/stats 404 200
 GET /v2/models/mha/stats 404 200
 GET /v2/logging 404 200
 POST /v2/repository/index 404 200
-POST /v2/repository/models/mha/load 404 503
+GET /v2/repository/models/mha/load 404 405
 GET /v2/health/live 200 200
 GET /v2/health/ready 200 200
 GET /v2/models/mha 200 200
@@ -186,6 +190,13 @@ expect_status "only 1.3: TLS 1.3" 200
 infer mha "$good" "${known[@]}" --tls-max 1.2
 expect_status "only 1.3: TLS 1.2 is refused" 000
 stop_daemon "only 1.3: it stops"
+
+start_tls --http-header-timeout=1
+slow "TLS: a client that says nothing" silence
+slow "TLS: a slow handshake" handshake
+infer mha "$good" "${known[@]}"
+expect_status "TLS: it goes on" 200
+stop_daemon "TLS and slow clients: it stops"
 
 # A connection is open while certificate and key are replaced.
 start_tls

@@ -254,18 +254,18 @@ START_TEST(left_over)
     struct ad_options options = with_socket(path, mode);
     struct ad_listeners listeners;
     struct ad_error error = {.status = AD_OK};
-    mode_t bits = 0;
     int fd = -1;
     ck_assert_int_eq(ad_listen_unix(path, mode, &fd, &error), AD_OK);
     /* somebody listens */
     ck_assert_int_eq(ad_listeners_open(&options, &listeners, &error), AD_UNAVAILABLE);
     ck_assert_ptr_nonnull(strstr(error.message, "another process listens"));
     ck_assert(reaches_path(path));
+    ad_error_clear(&error);
+    ck_assert_int_eq(ad_listeners_check(&options, &error), AD_OK);
     close(fd);
     ck_assert(is_there(path));
     /* nobody does */
-    ad_error_clear(&error);
-    ck_assert_int_eq(ad_listen_check_unix(path, mode, &bits, &error), AD_OK);
+    ck_assert_int_eq(ad_listeners_check(&options, &error), AD_OK);
     ck_assert(is_there(path));
     open_all(&options, &listeners);
     ck_assert(reaches_path(path));
