@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +13,8 @@
 
 #define MODE_OPTION "--http-unix-socket-mode"
 #define UNIX_OPTION "--http-unix-socket"
+#define MOST_UNSENT \
+    (256 << 10) /* bytes of a reply that the system keeps for a slow client */
 
 /* Close fd and keep errno. */
 static int give_up(int fd)
@@ -74,12 +77,17 @@ static int open_socket(const struct sockaddr_storage *address, socklen_t size,
                        int v6_only)
 {
     const int on = 1;
+    const int most_unsent = MOST_UNSENT;
     int fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return -1;
     }
     /* A port whose old connections still linger is free. */
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    /* Connections inherit it. Without it, megabytes that nobody takes count as sent. What is on its way
+     * to a client does not count, so that long fast lines stay full. */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most_unsent,
+                     sizeof most_unsent);
     if (address->ss_family == AF_INET6) {
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only);
     }
