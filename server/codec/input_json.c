@@ -1,10 +1,12 @@
 /* input_json.c - the elements of an input out of its JSON `data`, without a tree of values.
  *
  * The text may be flat or nested exactly as the shape says; a scalar's may stand bare. The scanner
- * has found its end but not looked inside, so everything is checked here. Nesting recurses at most
- * ATTN_MAX_RANK deep. Runs on the worker that decodes the request; keeps no state. */
+ * has found its end but not looked inside, so everything is checked here. Numbers are read in runs,
+ * and one by one where a run ends. Nesting recurses at most ATTN_MAX_RANK deep. Runs on the worker
+ * that decodes the request; keeps no state. */
 #include "codec/input.h"
 #include "codec/numbers.h"
+#include "codec/runs.h"
 #include "codec/text.h"
 
 #include <stdint.h>
@@ -12,11 +14,12 @@
 
 struct reader {
     const struct ad_input *input;
-    const char *at, *end;
+    const char *begin, *at, *end;
     locale_t c_locale;
     size_t rank; /* of the lists: 1 when flat, the shape's when nested, 0 when bare */
     size_t shape[ATTN_MAX_RANK];
-    size_t index[ATTN_MAX_RANK]; /* of the element being read */
+    size_t index
+        [ATTN_MAX_RANK]; /* of the element being read; its level's, when all are read */
     void *elements;
     size_t n_read;
     struct ad_error *error;
@@ -187,9 +190,13 @@ static enum ad_status fail_not_list(const struct reader *r, size_t level)
                    r->shape[level], kind_of(r));
 }
 
-static enum ad_status fail_syntax(const struct reader *r)
+/* Behind an element or list of this level, which have been counted already. */
+static enum ad_status fail_syntax(struct reader *r, size_t level)
 {
     struct ad_text text = {0};
+    for (size_t i = level; i < r->rank; i++) {
+        r->index[i] -= r->index[i] > 0;
+    }
     add_place(r, r->rank, &text);
     return ad_fail(r->error, AD_INVALID, "%s: expected ',' or ']' behind it, got %s",
                    text.bytes, kind_of(r));
@@ -245,7 +252,54 @@ static enum ad_status read_element(struct reader *r)
     return status;
 }
 
+/* Elements of the list at hand and of those behind it, as many as come fast; false when none do. */
+static bool read_run(struct reader *r)
+{
+    size_t level = r->rank - 1;
+    struct ad_run run = {.at = r->at,
+                         .begin = r->begin,
+                         .end = r->end,
+                         .c_locale = r->c_locale,
+                         .n_left = r->shape[level] - r->index[level],
+                         .n_each = r->shape[level]};
+    run.n_lists = level > 0 ? r->shape[level - 1] - 1 - r->index[level - 1] : 0;
+    size_t n_lists = run.n_lists, n = 0;
+    if (r->input->dtype == ATTN_F32) {
+        float *floats = (float *)r->elements + r->n_read;
+        n = r->input->wire == ATTN_F64 ? ad_run_f32_of_f64(&run, floats)
+                                       : ad_run_f32(&run, floats);
+    } else if (r->input->dtype == ATTN_I32) {
+        n = ad_run_i32(&run, (int32_t *)r->elements + r->n_read);
+    } else if (r->input->dtype == ATTN_I64) {
+        n = ad_run_i64(&run, (int64_t *)r->elements + r->n_read);
+    }
+    r->at = run.at;
+    r->n_read += n;
+    r->index[level] = r->shape[level] - run.n_left;
+    if (level > 0) {
+        r->index[level - 1] += n_lists - run.n_lists;
+    }
+    return n > 0;
+}
+
 /* ---- lists ----------------------------------------------------------------------------- */
+
+static enum ad_status read_list(struct reader *r, size_t level);
+
+/* One item of a list at this level, or several at once; counts them. */
+static enum ad_status read_items(struct reader *r, size_t level)
+{
+    if (r->index[level] == r->shape[level]) {
+        return fail_list(r, level, r->index[level]);
+    }
+    if (level + 1 == r->rank && read_run(r)) {
+        return AD_OK;
+    }
+    enum ad_status status =
+        level + 1 < r->rank ? read_list(r, level + 1) : read_element(r);
+    r->index[level] += !status;
+    return status;
+}
 
 /* At what should be the list at this level; ends behind it. */
 static enum ad_status read_list(struct reader *r, size_t level)
@@ -255,30 +309,25 @@ static enum ad_status read_list(struct reader *r, size_t level)
     }
     r->at++;
     skip_space(r);
-    size_t n = 0;
+    r->index[level] = 0;
     bool more = !is_at(r, ']');
     while (more) {
-        if (n == r->shape[level]) {
-            return fail_list(r, level, n);
-        }
-        r->index[level] = n;
-        enum ad_status status =
-            level + 1 < r->rank ? read_list(r, level + 1) : read_element(r);
+        enum ad_status status = read_items(r, level);
         if (status) {
             return status;
         }
-        n++;
         skip_space(r);
         more = is_at(r, ',');
         if (more) {
             r->at++;
             skip_space(r);
         } else if (!is_at(r, ']')) {
-            return fail_syntax(r);
+            return fail_syntax(r, level);
         }
     }
     r->at++;
-    return n == r->shape[level] ? AD_OK : fail_list(r, level, n);
+    return r->index[level] == r->shape[level] ? AD_OK
+                                              : fail_list(r, level, r->index[level]);
 }
 
 /* How the text is laid out: bare, flat or nested. */
@@ -306,6 +355,7 @@ enum ad_status ad_input_read_json(const struct ad_input *input, const char *text
                                   const void **elements, struct ad_error *error)
 {
     struct reader reader = {.input = input,
+                            .begin = text,
                             .at = text,
                             .end = text + n,
                             .c_locale = c_locale,

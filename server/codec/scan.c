@@ -4,6 +4,7 @@
  * hostile text costs more than its bytes. Runs on a worker; all state is the caller's. */
 #include "codec/scan.h"
 #include "base/utf8.h"
+#include "codec/blocks.h"
 #include "codec/numbers.h"
 #include "codec/text.h"
 
@@ -200,7 +201,80 @@ static bool key_is(const struct frame *frame, const char *name)
 
 /* ---- values ---------------------------------------------------------------------------- */
 
-/* At the first byte of a `data` value: find its end and note it. Brackets are only counted. */
+/* Bit i is set when at[i] is a bracket, a brace or a quote, or one of few letters that look so. */
+static inline uint64_t find_marks(const char *at)
+{
+    uint64_t found = 0;
+    for (unsigned i = 0; i < AD_BLOCK; i += sizeof(ad_bytes16)) {
+        ad_bytes16 bytes = ad_bytes_load(at + i);
+        found |= ad_bytes_bits((ad_bytes16)(((bytes | 0x26) == 0x7f) | (bytes == '"')))
+                 << i;
+    }
+    return found;
+}
+
+static int depth_step(char c)
+{
+    return c == '[' || c == '{' ? 1 : c == ']' || c == '}' ? -1 : 0;
+}
+
+/* At a bracket or brace: go to the quote that comes before the one that closes it, or behind that
+ * one, or to the end of the text. Brackets are only counted. */
+static void skip_unquoted(struct scanner *s, size_t *depth)
+{
+    while (s->end - s->at >= AD_BLOCK) {
+        for (uint64_t marks = find_marks(s->at); marks; marks &= marks - 1) {
+            const char *mark = s->at + __builtin_ctzll(marks);
+            *depth += (size_t)depth_step(*mark);
+            if (*depth == 0 || *mark == '"') {
+                s->at = mark + (*depth == 0);
+                return;
+            }
+        }
+        s->at += AD_BLOCK;
+    }
+    while (s->at < s->end && *s->at != '"') {
+        *depth += (size_t)depth_step(*s->at++);
+        if (*depth == 0) {
+            return;
+        }
+    }
+}
+
+/* At a list or object: find its end. Strings are checked, nothing else. */
+static enum ad_status skip_nested(struct scanner *s)
+{
+    size_t depth = 0;
+    do {
+        skip_unquoted(s, &depth);
+        if (depth > 0 && s->at == s->end) {
+            return fail_expected(s, "the end of the value");
+        }
+        enum ad_status status = depth > 0 ? scan_string(s) : AD_OK;
+        if (status) {
+            return status;
+        }
+    } while (depth > 0);
+    return AD_OK;
+}
+
+/* At anything else: a token that ends before white space or a delimiter, or with the list, object or
+ * string that it turns into. */
+static enum ad_status skip_bare(struct scanner *s)
+{
+    while (s->at < s->end && (*s->at == '\0' || !strchr(",]} \n\r\t", *s->at))) {
+        if (*s->at == '"') {
+            return scan_string(s);
+        }
+        if (*s->at == '[' || *s->at == '{') {
+            return skip_nested(s);
+        }
+        s->at++;
+    }
+    return s->at < s->end ? AD_OK : fail_expected(s, "the end of the value");
+}
+
+/* At the first byte of a `data` value: find its end and note it. */
 static enum ad_status skip_data(struct scanner *s)
 {
     if (top(s)->has_data) {
@@ -208,45 +282,9 @@ static enum ad_status skip_data(struct scanner *s)
     }
     top(s)->has_data = true;
     const char *begin = s->at;
-    size_t depth = 0;
-    bool done = false;
-    while (!done) {
-        if (s->at == s->end) {
-            return fail_expected(s, "the end of the value");
-        }
-        switch (*s->at) {
-        case '"': {
-            enum ad_status status = scan_string(s);
-            if (status) {
-                return status;
-            }
-            done = depth == 0;
-            break;
-        }
-        case '[':
-        case '{':
-            depth++;
-            s->at++;
-            break;
-        case ']':
-        case '}':
-            if (depth > 0) {
-                depth--;
-                s->at++;
-            }
-            done = depth == 0;
-            break;
-        case ',':
-        case ' ':
-        case '\n':
-        case '\r':
-        case '\t':
-            done = depth == 0;
-            s->at += done ? 0 : 1;
-            break;
-        default:
-            s->at++;
-        }
+    enum ad_status status = skip_bare(s);
+    if (status) {
+        return status;
     }
     if (s->at == begin) {
         return fail_expected(s, "a value");
