@@ -100,29 +100,39 @@ static enum ad_status fail_nonfinite(enum ad_form form,
                          "parameter nonfinite as \"null\" or \"literal\"");
 }
 
-/* Write floats [from, to), each with a comma before it but the first of all; there is room. False:
- * *bad is not finite and the policy forbids it. */
+static size_t count_finite(const float *floats, size_t n)
+{
+    size_t i = 0;
+    while (i < n && isfinite(floats[i])) {
+        i++;
+    }
+    return i;
+}
+
+/* Write floats [from, to), each with a comma behind it; there is room. False: *bad is not finite and
+ * the policy forbids it. */
 static bool write_floats(struct ad_buffer *reply, const float *floats, size_t from,
                          size_t to, enum ad_nonfinite policy, size_t *bad)
 {
     char *at = reply->data + reply->size;
-    for (size_t i = from; i < to; i++) {
-        if (i > 0) {
-            *at++ = ',';
-        }
-        if (isfinite(floats[i])) {
-            at += ad_float_write(floats[i], at);
-            continue;
+    while (from < to) {
+        size_t n_finite = count_finite(floats + from, to - from);
+        at += ad_floats_write(floats + from, n_finite, at);
+        from += n_finite;
+        if (from == to) {
+            break;
         }
         if (policy == AD_NONFINITE_ERROR) {
-            *bad = i;
+            *bad = from;
             return false;
         }
         const char *text =
-            policy == AD_NONFINITE_NULL ? "null" : nonfinite_literal(floats[i]);
+            policy == AD_NONFINITE_NULL ? "null" : nonfinite_literal(floats[from]);
         size_t n = strlen(text);
         memcpy(at, text, n);
-        at += n;
+        at[n] = ',';
+        at += n + 1;
+        from++;
     }
     *at = '\0';
     reply->size = (size_t)(at - reply->data);
@@ -139,13 +149,14 @@ enum ad_status ad_encode_floats(struct ad_request *request,
     for (size_t from = 0; from < n; from += FLOATS_AT_ONCE) {
         size_t to = n - from < FLOATS_AT_ONCE ? n : from + FLOATS_AT_ONCE;
         size_t bad = 0;
-        if (!ad_buffer_reserve(reply, (to - from) * (AD_FLOAT_MAX_TEXT + 1))) {
+        if (!ad_buffer_reserve(reply, AD_FLOATS_ROOM(to - from))) {
             return ad_fail(error, AD_INTERNAL, "out of memory");
         }
         if (!write_floats(reply, floats, from, to, request->nonfinite, &bad)) {
             return fail_nonfinite(request->form, output, first + bad, floats[bad], error);
         }
     }
+    reply->size -= n > 0; /* the last comma */
     return AD_OK;
 }
 

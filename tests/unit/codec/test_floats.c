@@ -10,13 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *write_float(float value, char text[AD_FLOAT_MAX_TEXT + 1])
+#define ROOM AD_FLOATS_ROOM(1)
+
+static const char *write_float(float value, char text[ROOM + 1])
 {
-    memset(text, '#', AD_FLOAT_MAX_TEXT + 1);
-    size_t n = ad_float_write(value, text);
-    ck_assert_uint_le(n, AD_FLOAT_MAX_TEXT);
-    ck_assert_int_eq(text[AD_FLOAT_MAX_TEXT], '#');
-    text[n] = '\0';
+    memset(text, '#', ROOM + 1);
+    size_t n = ad_floats_write(&value, 1, text);
+    ck_assert_uint_le(n, AD_FLOAT_MAX_TEXT + 1);
+    ck_assert_int_eq(text[n - 1], ',');
+    ck_assert_int_eq(text[ROOM], '#');
+    text[n - 1] = '\0';
     return text;
 }
 
@@ -36,7 +39,7 @@ static float float_of(uint32_t bits)
 
 static size_t digits_in(const char *text)
 {
-    char digits[AD_FLOAT_MAX_TEXT + 1];
+    char digits[ROOM + 1];
     size_t n = 0;
     for (; *text && *text != 'e'; text++) {
         if (*text >= '0' && *text <= '9' && (n > 0 || *text != '0')) {
@@ -52,7 +55,7 @@ static size_t digits_in(const char *text)
 /* Valid JSON, the same float, and no digit more than plain search finds necessary. */
 static void check_float(float value)
 {
-    char text[AD_FLOAT_MAX_TEXT + 1];
+    char text[ROOM + 1];
     write_float(value, text);
     ck_assert_msg(ad_number_end(text, text + strlen(text), NULL) == text + strlen(text),
                   "%s is not JSON", text);
@@ -102,7 +105,7 @@ START_TEST(test_texts)
         {0.33333334f, "0.33333334"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char text[AD_FLOAT_MAX_TEXT + 1];
+        char text[ROOM + 1];
         ck_assert_str_eq(write_float(cases[i].value, text), cases[i].text);
         check_float(cases[i].value);
     }
