@@ -331,6 +331,12 @@ $B/tests/bench/projections: $B/tests/bench/projections.o $(BENCH_OBJECTS) $(LIB_
 	@echo '  LD    $@'
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(BLAS_LIBS) -lm
 
+# Tensors as JSON, beside jansson.
+$B/tests/bench/json: $(patsubst %,$B/tests/bench/%.o,json cases timing) \
+		$(call archive,$(below_codec)) $(LIB_ARCHIVE)
+	@echo '  LD    $@'
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(SERVER_LIBS)
+
 # Times a peer that is loaded while it runs, so it needs nothing of it here.
 $B/tests/bench/peer_onnxruntime: $B/tests/bench/peer_onnxruntime.o $(BENCH_OBJECTS) $(LIB_ARCHIVE)
 	@echo '  LD    $@'
@@ -360,6 +366,10 @@ bench-serve: $B/attentiond $B/tests/bench/load $B/tests/bench/echo ## measure th
 .PHONY: bench-slow
 bench-slow: $B/attentiond $B/tests/bench/load ## measure a healthy client beside 1,000 slow ones
 	@tests/bench/slow_clients.py $^
+
+.PHONY: bench-json
+bench-json: $B/tests/bench/json ## measure reading and writing of JSON tensors beside jansson, a minute or two
+	@$B/tests/bench/json
 
 # Long runs under load; BENCH_SECONDS says how long.
 SOAKS := soak-reload soak-timeouts soak-unload
