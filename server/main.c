@@ -395,6 +395,7 @@ static void stop(struct daemon *daemon)
     }
     ad_watch_stop(daemon->watch);
     ad_server_free(daemon->server);
+    ad_loader_free(daemon->loader); /* until here it was asked, and refused */
     ad_tracer_close(daemon->tracer);
     ad_workers_free(daemon->workers);
     ad_queue_free(daemon->queue);

@@ -205,11 +205,18 @@ static bool init_condition(pthread_cond_t *condition)
     return done;
 }
 
-static void loader_free(struct ad_loader *loader)
+static void reset(struct ad_loader *loader)
 {
     pthread_cond_destroy(&loader->changed);
     pthread_mutex_destroy(&loader->lock);
     free(loader);
+}
+
+void ad_loader_free(struct ad_loader *loader)
+{
+    if (loader) {
+        reset(loader);
+    }
 }
 
 enum ad_status ad_loader_start(struct ad_repository *repository, uint64_t poll_seconds,
@@ -234,7 +241,7 @@ enum ad_status ad_loader_start(struct ad_repository *repository, uint64_t poll_s
         created->poll_ns = 0; /* in centuries */
     }
     if (pthread_create(&created->thread, NULL, run_all, created) != 0) {
-        loader_free(created);
+        reset(created);
         return ad_fail(error, AD_INTERNAL, "the loader's thread cannot be started");
     }
     *loader = created;
@@ -311,5 +318,4 @@ void ad_loader_stop(struct ad_loader *loader)
         answer(command);
     }
     pthread_join(loader->thread, NULL);
-    loader_free(loader);
 }

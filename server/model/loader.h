@@ -49,7 +49,11 @@ enum ad_status ad_loader_start(struct ad_repository *repository, uint64_t poll_s
 enum ad_status ad_loader_submit(struct ad_loader *loader, struct ad_command **command,
                                 struct ad_error *error) AD_MUST_CHECK;
 
-/* Refuse and answer what waits, finish what runs, join. NULL is fine. */
+/* Refuse and answer what waits, finish what runs, join; what is submitted later is refused. Once. NULL is
+ * fine. */
 void ad_loader_stop(struct ad_loader *loader);
+
+/* After the stop, and after the last submit of any thread. NULL is fine. */
+void ad_loader_free(struct ad_loader *loader);
 
 #endif

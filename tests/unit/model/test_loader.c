@@ -112,6 +112,7 @@ static struct fixture start(enum ad_control_mode mode, uint64_t poll_seconds)
 static void stop(struct fixture *fixture)
 {
     ad_loader_stop(fixture->loader);
+    ad_loader_free(fixture->loader);
     ad_repository_free(fixture->repository);
 }
 
@@ -143,6 +144,7 @@ START_TEST(test_commands)
     stop(&fixture);
     ck_assert_uint_eq(answers.n, 6);
     ad_loader_stop(NULL);
+    ad_loader_free(NULL);
     ad_command_free(NULL);
 }
 END_TEST
@@ -190,6 +192,8 @@ START_TEST(test_full_and_stopped)
     await_answers(2);
     set_held(false);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    refuse(fixture.loader, AD_COMMAND_LOAD, "the server is stopping");
+    ad_loader_free(fixture.loader);
     ad_repository_free(fixture.repository);
     ck_assert_uint_eq(answers.n, 1 + AD_LOADER_MAX_WAITING);
     bool seen[1 + AD_LOADER_MAX_WAITING] = {false};
