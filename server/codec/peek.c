@@ -1,20 +1,27 @@
 /* peek.c - what has to be known of a request before a worker decodes it.
  *
- * Runs on the I/O thread, so it must be quick: a JSON part that is large is searched for the two names
- * first, at the speed of memory, and walked only when one of them is there. */
+ * Runs on the I/O thread, so it must be quick: the numbers of tensors, most of a large JSON part, are passed
+ * over at nearly the speed of memory. */
 #include "codec/peek.h"
+#include "codec/marks.h"
+#include "codec/scan.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
-/* Up to this size the walk costs less than it matters. */
-#define WALKED ((size_t)16 << 10)
-
 /* A place in the JSON; at <= end always. */
 struct walk {
     const char *at, *end;
+    size_t n_left; /* bytes that may still be looked at one by one */
 };
+
+/* Where the walk has to be at the latest when it goes on byte by byte. */
+static const char *limit_of(const struct walk *walk)
+{
+    size_t n = (size_t)(walk->end - walk->at);
+    return walk->at + (n < walk->n_left ? n : walk->n_left);
+}
 
 static char here(const struct walk *walk)
 {
@@ -46,35 +53,48 @@ static bool take_string(struct walk *walk, const char **text, size_t *n)
         return false;
     }
     *text = walk->at;
-    while (walk->at < walk->end && *walk->at != '"') {
-        walk->at += *walk->at == '\\' && walk->end - walk->at > 1 ? 2 : 1;
+    const char *limit = limit_of(walk);
+    while (walk->at < limit && *walk->at != '"') {
+        walk->at += *walk->at == '\\' && limit - walk->at > 1 ? 2 : 1;
     }
     *n = (size_t)(walk->at - *text);
+    walk->n_left -= *n;
     return take(walk, '"');
 }
 
-/* Any value, however deep. */
-static bool skip_value(struct walk *walk)
+/* A list or an object, whatever is in it. */
+static bool skip_nested(struct walk *walk)
 {
     size_t depth = 0, n;
     const char *text;
+    do {
+        walk->at = ad_marks_skip(walk->at, walk->end, &depth);
+        if (depth > 0 && !take_string(walk, &text, &n)) {
+            return false;
+        }
+    } while (depth > 0);
+    return true;
+}
+
+/* Any value. */
+static bool skip_value(struct walk *walk)
+{
+    size_t n;
+    const char *text;
     skip_blanks(walk);
-    while (walk->at < walk->end) {
-        char c = *walk->at;
-        if (c == '"') {
-            if (!take_string(walk, &text, &n)) {
-                return false;
-            }
-            continue;
-        }
-        if (depth == 0 && (c == ',' || c == '}' || c == ']')) {
-            return true;
-        }
-        depth += c == '{' || c == '[';
-        depth -= c == '}' || c == ']';
+    char c = here(walk);
+    if (c == '[' || c == '{') {
+        return skip_nested(walk);
+    }
+    if (c == '"') {
+        return take_string(walk, &text, &n);
+    }
+    const char *from = walk->at, *limit = limit_of(walk);
+    while (walk->at < limit && *walk->at != ',' && *walk->at != '}' && *walk->at != ']') {
         walk->at++;
     }
-    return false;
+    walk->n_left -= (size_t)(walk->at - from);
+    return walk->at < limit;
 }
 
 static bool is_name(const char *text, size_t n, const char *name)
@@ -130,18 +150,10 @@ static bool walk_object(struct walk *walk, struct ad_request *request, bool inne
     return true;
 }
 
-static bool has(const char *json, size_t n, const char *name)
-{
-    return memmem(json, n, name, strlen(name)) != NULL;
-}
-
 void ad_peek_parameters(struct ad_request *request)
 {
     const char *json = request->body.data;
-    size_t n = request->n_json;
-    if (n > WALKED && !has(json, n, "\"timeout\"") && !has(json, n, "\"priority\"")) {
-        return;
-    }
-    struct walk walk = {json, json + n};
+    /* more than that is no envelope that would be taken */
+    struct walk walk = {json, json + request->n_json, AD_SCAN_MAX_ENVELOPE};
     (void)walk_object(&walk, request, false);
 }

@@ -4,7 +4,7 @@
  * hostile text costs more than its bytes. Runs on a worker; all state is the caller's. */
 #include "codec/scan.h"
 #include "base/utf8.h"
-#include "codec/blocks.h"
+#include "codec/marks.h"
 #include "codec/numbers.h"
 #include "codec/text.h"
 
@@ -201,52 +201,12 @@ static bool key_is(const struct frame *frame, const char *name)
 
 /* ---- values ---------------------------------------------------------------------------- */
 
-/* Bit i is set when at[i] is a bracket, a brace or a quote, or one of few letters that look so. */
-static inline uint64_t find_marks(const char *at)
-{
-    uint64_t found = 0;
-    for (unsigned i = 0; i < AD_BLOCK; i += sizeof(ad_bytes16)) {
-        ad_bytes16 bytes = ad_bytes_load(at + i);
-        found |= ad_bytes_bits((ad_bytes16)(((bytes | 0x26) == 0x7f) | (bytes == '"')))
-                 << i;
-    }
-    return found;
-}
-
-static int depth_step(char c)
-{
-    return c == '[' || c == '{' ? 1 : c == ']' || c == '}' ? -1 : 0;
-}
-
-/* At a bracket or brace: go to the quote that comes before the one that closes it, or behind that
- * one, or to the end of the text. Brackets are only counted. */
-static void skip_unquoted(struct scanner *s, size_t *depth)
-{
-    while (s->end - s->at >= AD_BLOCK) {
-        for (uint64_t marks = find_marks(s->at); marks; marks &= marks - 1) {
-            const char *mark = s->at + __builtin_ctzll(marks);
-            *depth += (size_t)depth_step(*mark);
-            if (*depth == 0 || *mark == '"') {
-                s->at = mark + (*depth == 0);
-                return;
-            }
-        }
-        s->at += AD_BLOCK;
-    }
-    while (s->at < s->end && *s->at != '"') {
-        *depth += (size_t)depth_step(*s->at++);
-        if (*depth == 0) {
-            return;
-        }
-    }
-}
-
 /* At a list or object: find its end. Strings are checked, nothing else. */
 static enum ad_status skip_nested(struct scanner *s)
 {
     size_t depth = 0;
     do {
-        skip_unquoted(s, &depth);
+        s->at = ad_marks_skip(s->at, s->end, &depth);
         if (depth > 0 && s->at == s->end) {
             return fail_expected(s, "the end of the value");
         }
