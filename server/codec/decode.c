@@ -4,6 +4,7 @@
  * then read straight from the body. Runs on the worker that holds the request. */
 #include "codec/decode.h"
 #include "codec/decode_raw.h"
+#include "codec/fills.h"
 #include "codec/input.h"
 #include "codec/mode.h"
 #include "codec/parameters.h"
@@ -22,6 +23,7 @@ struct decoder {
     struct ad_request *request;
     locale_t c_locale;
     struct ad_envelope envelope;
+    struct ad_fills fills;
     size_t binary_at; /* offset in the body of the next binary tensor */
     struct ad_error *error;
 };
@@ -152,13 +154,13 @@ static enum ad_status read_binary(struct decoder *d, const struct ad_input *inpu
     return ad_input_read_binary(input, bytes, &d->request->arena, elements, d->error);
 }
 
+/* Its numbers are read when all inputs are known. */
 static enum ad_status read_json(struct decoder *d, const struct ad_input *input,
                                 const void **elements)
 {
     const struct ad_span *span = &d->envelope.data[input->data];
-    return ad_input_read_json(input, d->request->body.data + span->begin,
-                              span->end - span->begin, d->c_locale, &d->request->arena,
-                              elements, d->error);
+    return ad_fills_add(&d->fills, input, d->request->body.data + span->begin,
+                        span->end - span->begin, &d->request->arena, elements, d->error);
 }
 
 static enum ad_status read_input(struct decoder *d, json_t *object, size_t index)
@@ -197,7 +199,8 @@ static enum ad_status read_inputs(struct decoder *d, const json_t *root)
     }
     request->inputs =
         ad_arena_array(&request->arena, request->n_input_ports, sizeof *request->inputs);
-    if (!request->inputs) {
+    if (!request->inputs ||
+        !ad_fills_begin(&d->fills, request->n_input_ports, &request->arena)) {
         return fail_memory(d);
     }
     for (size_t i = 0; i < json_array_size(inputs); i++) {
@@ -212,7 +215,7 @@ static enum ad_status read_inputs(struct decoder *d, const json_t *root)
                        "behind the last tensor",
                        request->version->model, request->body.size - d->binary_at);
     }
-    return AD_OK;
+    return ad_fills_run(&d->fills, request->helpers, d->c_locale, d->error);
 }
 
 /* ---- the whole ------------------------------------------------------------------------- */

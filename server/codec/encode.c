@@ -17,6 +17,12 @@
 /* Floats written between two looks at the room that is left. */
 #define FLOATS_AT_ONCE ((size_t)1024)
 
+/* Floats of one task, how many tasks share a room in the reply, and floats that are worth a helper's
+ * wake-up. */
+#define STRETCH ((size_t)8 << 10)
+#define STRETCHES_AT_ONCE ((size_t)16)
+#define SHARED_FROM (4 * STRETCH)
+
 #define ALIGNMENT ((size_t)64)
 
 static bool put(struct ad_buffer *buffer, const char *text)
@@ -139,13 +145,102 @@ static bool write_floats(struct ad_buffer *reply, const float *floats, size_t fr
     return true;
 }
 
-enum ad_status ad_encode_floats(struct ad_request *request,
-                                const struct attn_named_tensor *output, size_t first,
-                                size_t n, struct ad_error *error)
+/* ---- many numbers, on several workers ---------------------------------------------------------- */
+
+/* A stretch of an output: written where there is room for the longest, then brought together. */
+struct stretch {
+    struct ad_buffer text; /* a view of the reply */
+    size_t from, to;
+    size_t bad;
+    bool ok;
+};
+
+/* What the tasks share. */
+struct writing {
+    const float *floats;
+    enum ad_nonfinite policy;
+    struct stretch stretches[STRETCHES_AT_ONCE];
+};
+
+static void write_stretch(void *argument, size_t task, size_t worker)
+{
+    struct writing *writing = argument;
+    struct stretch *stretch = &writing->stretches[task];
+    (void)worker;
+    stretch->ok = write_floats(&stretch->text, writing->floats, stretch->from,
+                               stretch->to, writing->policy, &stretch->bad);
+}
+
+/* Lay stretches over floats [from, to) and the room behind the reply; their number. */
+static size_t lay_stretches(struct writing *writing, const struct ad_buffer *reply,
+                            size_t from, size_t to)
+{
+    size_t n = 0;
+    char *room = reply->data + reply->size;
+    for (; from < to; n++) {
+        size_t end = to - from < STRETCH ? to : from + STRETCH;
+        writing->stretches[n] =
+            (struct stretch){.text = {.data = room}, .from = from, .to = end};
+        room += AD_FLOATS_ROOM(end - from);
+        from = end;
+    }
+    return n;
+}
+
+/* Floats [from, to), a few stretches of them. False: out of memory, or *bad is not finite. */
+static enum ad_status write_together(struct ad_request *request, struct writing *writing,
+                                     size_t from, size_t to, size_t *bad,
+                                     struct ad_error *error)
 {
     struct ad_buffer *reply = &request->reply;
-    const float *floats = output->tensor.data;
-    floats = n > 0 ? floats + first : floats;
+    if (!ad_buffer_reserve(reply, STRETCHES_AT_ONCE * AD_FLOATS_ROOM(STRETCH))) {
+        return ad_fail(error, AD_INTERNAL, "out of memory");
+    }
+    size_t n = lay_stretches(writing, reply, from, to);
+    request->helpers->run(request->helpers->context, n, write_stretch, writing);
+    for (size_t i = 0; i < n; i++) {
+        const struct stretch *stretch = &writing->stretches[i];
+        if (!stretch->ok) {
+            *bad = stretch->bad;
+            return AD_NONFINITE;
+        }
+        memmove(reply->data + reply->size, stretch->text.data, stretch->text.size);
+        reply->size += stretch->text.size;
+    }
+    reply->data[reply->size] = '\0';
+    return AD_OK;
+}
+
+static enum ad_status write_shared(struct ad_request *request,
+                                   const struct attn_named_tensor *output,
+                                   const float *floats, size_t first, size_t n,
+                                   struct ad_error *error)
+{
+    struct writing writing = {.floats = floats, .policy = request->nonfinite};
+    for (size_t from = 0; from < n; from += STRETCHES_AT_ONCE * STRETCH) {
+        size_t left = n - from;
+        size_t to =
+            left < STRETCHES_AT_ONCE * STRETCH ? n : from + STRETCHES_AT_ONCE * STRETCH;
+        size_t bad = 0;
+        enum ad_status status = write_together(request, &writing, from, to, &bad, error);
+        if (status == AD_NONFINITE) {
+            return fail_nonfinite(request->form, output, first + bad, floats[bad], error);
+        }
+        if (status) {
+            return status;
+        }
+    }
+    return AD_OK;
+}
+
+/* ---- numbers of an output ---------------------------------------------------------------------- */
+
+static enum ad_status write_alone(struct ad_request *request,
+                                  const struct attn_named_tensor *output,
+                                  const float *floats, size_t first, size_t n,
+                                  struct ad_error *error)
+{
+    struct ad_buffer *reply = &request->reply;
     for (size_t from = 0; from < n; from += FLOATS_AT_ONCE) {
         size_t to = n - from < FLOATS_AT_ONCE ? n : from + FLOATS_AT_ONCE;
         size_t bad = 0;
@@ -156,8 +251,20 @@ enum ad_status ad_encode_floats(struct ad_request *request,
             return fail_nonfinite(request->form, output, first + bad, floats[bad], error);
         }
     }
-    reply->size -= n > 0; /* the last comma */
     return AD_OK;
+}
+
+enum ad_status ad_encode_floats(struct ad_request *request,
+                                const struct attn_named_tensor *output, size_t first,
+                                size_t n, struct ad_error *error)
+{
+    const float *floats = output->tensor.data;
+    floats = n > 0 ? floats + first : floats;
+    enum ad_status status = request->helpers && n >= SHARED_FROM
+                                ? write_shared(request, output, floats, first, n, error)
+                                : write_alone(request, output, floats, first, n, error);
+    request->reply.size -= !status && n > 0; /* the last comma */
+    return status;
 }
 
 /* ---- outputs --------------------------------------------------------------------------- */

@@ -34,7 +34,18 @@ enum ad_status ad_input_describe(struct ad_input *input, const struct ad_request
                                  json_t *object, size_t index,
                                  struct ad_error *error) AD_MUST_CHECK;
 
-/* Read its elements from n bytes of JSON, flat or nested as the shape says, into the arena.
+/* Memory in the arena for elements that n bytes of JSON can hold; AD_INVALID: they cannot. */
+enum ad_status ad_input_place_json(const struct ad_input *input, const char *text,
+                                   size_t n, struct ad_arena *arena, void **elements,
+                                   struct ad_error *error) AD_MUST_CHECK;
+
+/* Read its elements from n bytes of JSON, flat or nested as the shape says, to where
+ * ad_input_place_json gave memory. text[n] must be readable; c_locale as in numbers.h. Any thread. */
+enum ad_status ad_input_fill_json(const struct ad_input *input, const char *text,
+                                  size_t n, locale_t c_locale, void *elements,
+                                  struct ad_error *error) AD_MUST_CHECK;
+
+/* Both: read its elements from n bytes of JSON, flat or nested as the shape says, into the arena.
  * text[n] must be readable; c_locale as in numbers.h. Memory is bounded by n. */
 enum ad_status ad_input_read_json(const struct ad_input *input, const char *text,
                                   size_t n, locale_t c_locale, struct ad_arena *arena,

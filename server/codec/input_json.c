@@ -350,23 +350,26 @@ static void choose_layout(struct reader *r)
     }
 }
 
-enum ad_status ad_input_read_json(const struct ad_input *input, const char *text,
-                                  size_t n, locale_t c_locale, struct ad_arena *arena,
-                                  const void **elements, struct ad_error *error)
+static struct reader reader_of(const struct ad_input *input, const char *text, size_t n,
+                               struct ad_error *error)
 {
-    struct reader reader = {.input = input,
-                            .begin = text,
-                            .at = text,
-                            .end = text + n,
-                            .c_locale = c_locale,
-                            .error = error};
+    struct reader reader = {
+        .input = input, .begin = text, .at = text, .end = text + n, .error = error};
+    choose_layout(&reader);
+    return reader;
+}
+
+enum ad_status ad_input_place_json(const struct ad_input *input, const char *text,
+                                   size_t n, struct ad_arena *arena, void **elements,
+                                   struct ad_error *error)
+{
     if (input->wire == ATTN_F16 || input->wire == ATTN_BF16) {
         return ad_fail(error, AD_INVALID,
                        "input '%s': receiving %s data via JSON is not supported; use the "
                        "binary data format for it",
                        input->port->name, input->datatype);
     }
-    choose_layout(&reader);
+    struct reader reader = reader_of(input, text, n, error);
     if (reader.rank > 0 && !is_at(&reader, '[')) {
         return fail_not_list(&reader, 0);
     }
@@ -374,16 +377,32 @@ enum ad_status ad_input_read_json(const struct ad_input *input, const char *text
     if (input->n > n / 2 + 1) {
         return fail_count(&reader, count_rest(text, text + n));
     }
-    reader.elements = ad_arena_array(arena, input->n, attn_dtype_size(input->dtype));
-    if (!reader.elements) {
-        return ad_fail(error, AD_INTERNAL, "out of memory");
-    }
+    *elements = ad_arena_array(arena, input->n, attn_dtype_size(input->dtype));
+    return *elements ? AD_OK : ad_fail(error, AD_INTERNAL, "out of memory");
+}
+
+enum ad_status ad_input_fill_json(const struct ad_input *input, const char *text,
+                                  size_t n, locale_t c_locale, void *elements,
+                                  struct ad_error *error)
+{
+    struct reader reader = reader_of(input, text, n, error);
+    reader.c_locale = c_locale;
+    reader.elements = elements;
     enum ad_status status =
         reader.rank == 0 ? read_element(&reader) : read_list(&reader, 0);
     if (!status && reader.at != reader.end) {
         return ad_fail(error, AD_INVALID, "input '%s': data has text behind its value",
                        input->port->name);
     }
-    *elements = reader.elements;
     return status;
+}
+
+enum ad_status ad_input_read_json(const struct ad_input *input, const char *text,
+                                  size_t n, locale_t c_locale, struct ad_arena *arena,
+                                  const void **elements, struct ad_error *error)
+{
+    void *placed = NULL;
+    enum ad_status status = ad_input_place_json(input, text, n, arena, &placed, error);
+    *elements = placed;
+    return status ? status : ad_input_fill_json(input, text, n, c_locale, placed, error);
 }

@@ -203,20 +203,17 @@ static enum ad_status allocate_outputs(struct part *part, struct ad_error *error
 
 /* The workers to spread a pass over; NULL: it is not worth their while. One alone cuts a long pass too,
  * to serve what is small in between. */
-static const struct attn_parallel *spread_over(struct ad_worker *worker, double cost,
-                                               struct attn_parallel *parallel)
+static const struct attn_parallel *spread_over(const struct ad_request *request,
+                                               double cost)
 {
-    *parallel = ad_team_parallel(&worker->team);
-    return worker->team.queue && cost >= SPREAD_FROM ? parallel : NULL;
+    return cost >= SPREAD_FROM ? request->helpers : NULL;
 }
 
 static void compute_one(const struct part *part, struct ad_worker *worker)
 {
     const struct ad_request *request = part->request;
     struct ad_error *error = &part->request->error;
-    struct attn_parallel memory_of_parallel;
-    const struct attn_parallel *parallel =
-        spread_over(worker, request->cost, &memory_of_parallel);
+    const struct attn_parallel *parallel = spread_over(request, request->cost);
     struct attn_error fault = {0};
     size_t n_bytes;
     enum attn_status status =
@@ -250,7 +247,6 @@ struct pass {
 static enum ad_status compute_many(struct pass *pass, size_t n, struct ad_worker *worker,
                                    struct ad_error *error)
 {
-    struct attn_parallel memory_of_parallel;
     double cost = 0;
     size_t n_bytes;
     for (size_t i = 0; i < n; i++) {
@@ -259,7 +255,7 @@ static enum ad_status compute_many(struct pass *pass, size_t n, struct ad_worker
         attn_error_clear(&pass->faults[i]);
         cost += pass->parts[i].request->cost;
     }
-    const struct attn_parallel *parallel = spread_over(worker, cost, &memory_of_parallel);
+    const struct attn_parallel *parallel = spread_over(pass->parts[0].request, cost);
     struct attn_error fault = {0};
     enum attn_status status =
         attn_many_scratch(pass->plans, n, parallel ? parallel->n_workers : 1, &n_bytes);

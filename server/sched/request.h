@@ -76,6 +76,9 @@ struct ad_request {
     void (*on_done)(struct ad_request *request);
     void *context; /* for on_done */
 
+    /* The worker's that has it in hand: whom long work is shared with; NULL: nobody. */
+    const struct attn_parallel *helpers;
+
     /* Filled by the decoder; memory is the arena's or the body's. */
     struct ad_arena arena;
     const char *id;  /* NULL: none was given (an empty one counts as none) */

@@ -76,12 +76,20 @@ void ad_workers_refuse(struct ad_requests *expired)
     }
 }
 
+static const struct attn_parallel *helpers_of(const struct ad_worker *worker)
+{
+    return worker->team.queue ? &worker->helpers : NULL;
+}
+
 /* Decode one; it is answered at once when that fails. */
-static void decode(const struct ad_stages *stages, struct ad_work *work)
+static void decode(const struct ad_stages *stages, struct ad_work *work,
+                   const struct ad_worker *worker)
 {
     struct ad_request *request = ad_requests_shift(&work->requests);
     request->times.decoding_ns = ad_clock_now_ns();
+    request->helpers = helpers_of(worker);
     enum ad_status status = stages->decode(stages->context, request);
+    request->helpers = NULL;
     request->times.decoded_ns = ad_clock_now_ns();
     work->spent_ns = request->times.decoded_ns - request->times.decoding_ns;
     if (status) {
@@ -101,6 +109,7 @@ static void run(const struct ad_stages *stages, struct ad_work *work,
     for (request = work->requests.first; request; request = request->next) {
         request->times.computing_ns = started_ns;
         request->n_batch = work->requests.n;
+        request->helpers = helpers_of(worker);
     }
     stages->run(stages->context, &work->requests, worker);
     while ((request = ad_requests_shift(&work->requests)) != NULL) {
@@ -115,7 +124,7 @@ static void serve(struct member *member, struct ad_work *work, struct ad_worker 
     ad_workers_refuse(&work->expired);
     switch (work->kind) {
     case AD_WORK_DECODE:
-        decode(&member->workers->stages, work);
+        decode(&member->workers->stages, work, worker);
         return;
     case AD_WORK_RUN:
         run(&member->workers->stages, work, worker);
@@ -204,6 +213,7 @@ static int start_one(struct ad_workers *workers, size_t n)
     member->workers = workers;
     member->worker.team =
         (struct ad_team){workers->queue, workers->n, n, serve_small, member};
+    member->worker.helpers = ad_team_parallel(&member->worker.team);
     member->between.team = (struct ad_team){.n_workers = 1};
     pthread_mutex_lock(&workers->lock);
     workers->n_running++;

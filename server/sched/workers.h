@@ -35,6 +35,7 @@ struct ad_worker {
     struct ad_scratch scratch;
     struct ad_scratch records; /* what serving notes of a pass */
     struct ad_team team;
+    struct attn_parallel helpers; /* the team, where there is a queue of others */
 };
 
 /* What a worker does with requests. None of it calls on_done. */

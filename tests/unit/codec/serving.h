@@ -36,7 +36,9 @@ static inline void serving_serve_many(struct ad_serving *serving,
                                       struct ad_worker *worker)
 {
     struct ad_requests batch = {NULL, NULL, 0}, others = {NULL, NULL, 0};
+    worker->helpers = ad_team_parallel(&worker->team);
     for (size_t i = 0; i < n; i++) {
+        requests[i]->helpers = worker->team.queue ? &worker->helpers : NULL;
         if (ad_serve_decode(serving, requests[i]) == AD_OK) {
             ad_requests_append(requests[i]->joins ? &batch : &others, requests[i]);
         }
