@@ -58,28 +58,7 @@ static void add_place(const struct reader *r, size_t n_indices, struct ad_text *
 /* What stands where an element or list was expected. */
 static const char *kind_of(const struct reader *r)
 {
-    switch (r->at < r->end ? *r->at : '\0') {
-    case '"':
-        return "a string";
-    case '[':
-        return "a list";
-    case '{':
-        return "an object";
-    case ',':
-    case ']':
-    case '}':
-    case '\0':
-        return "nothing";
-    case 't':
-    case 'f':
-        return "a boolean";
-    case 'n':
-        return "null";
-    case '-':
-        return "a number";
-    default:
-        return *r->at >= '0' && *r->at <= '9' ? "a number" : "something that is not JSON";
-    }
+    return ad_text_kind(r->at, r->end);
 }
 
 /* The token at hand, cut short; the length for "%.*s". */

@@ -84,29 +84,7 @@ bool ad_cursor_skip_value(struct ad_cursor *cursor)
 
 const char *ad_cursor_kind(const struct ad_cursor *cursor)
 {
-    switch (cursor->at < cursor->end ? *cursor->at : '\0') {
-    case '"':
-        return "a string";
-    case '[':
-        return "a list";
-    case '{':
-        return "an object";
-    case ',':
-    case ']':
-    case '}':
-    case '\0':
-        return "nothing";
-    case 't':
-    case 'f':
-        return "a boolean";
-    case 'n':
-        return "null";
-    case '-':
-        return "a number";
-    default:
-        return *cursor->at >= '0' && *cursor->at <= '9' ? "a number"
-                                                        : "something that is not JSON";
-    }
+    return ad_text_kind(cursor->at, cursor->end);
 }
 
 enum ad_status ad_cursor_fail(const struct ad_cursor *cursor, const char *expected,

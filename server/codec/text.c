@@ -33,3 +33,29 @@ void ad_text_add_ports(struct ad_text *text, const struct attn_port *ports, size
         ad_text_add(text, "%s%s", i > 0 ? ", " : "", ports[i].name);
     }
 }
+
+const char *ad_text_kind(const char *at, const char *end)
+{
+    switch (at < end ? *at : '\0') {
+    case '"':
+        return "a string";
+    case '[':
+        return "a list";
+    case '{':
+        return "an object";
+    case ',':
+    case ']':
+    case '}':
+    case '\0':
+        return "nothing";
+    case 't':
+    case 'f':
+        return "a boolean";
+    case 'n':
+        return "null";
+    case '-':
+        return "a number";
+    default:
+        return *at >= '0' && *at <= '9' ? "a number" : "something that is not JSON";
+    }
+}

@@ -21,4 +21,7 @@ void ad_text_add_shape(struct ad_text *text, const size_t *shape, size_t rank);
 /* "query, key, value" */
 void ad_text_add_ports(struct ad_text *text, const struct attn_port *ports, size_t n);
 
+/* "a list", "nothing", ...: the kind of the JSON value that begins at `at`, if it is one. Static. */
+const char *ad_text_kind(const char *at, const char *end);
+
 #endif
