@@ -227,6 +227,11 @@ check-unit: $(UNIT_TESTS) $B/tests/tools/other_kernels
 		ATTN_ISA=$$isa tests/unit/run.sh $(LAYER_TESTS) || exit 1; \
 	done
 
+# Every float there is, written and read; `check` takes one of some hundred.
+.PHONY: exhaustive-floats
+exhaustive-floats: $B/tests/unit/codec/test_every_float ## write and read back all 2^32 floats: minutes
+	@$< 1
+
 .PHONY: check-golden
 check-golden: $B/tests/golden/golden $B/tests/tools/other_kernels all
 	@$B/tests/golden/golden tests/golden/cases

@@ -15,8 +15,8 @@
 #define MOST_DIGITS 19 /* that surely fit in 64 bits */
 
 /* Far beyond any exponent that makes a difference, and beyond what the length of a text can make up
- * for; far below what overflows. */
-#define ENDLESS ((int64_t)1 << 60)
+ * for; a digit more does not overflow. */
+#define ENDLESS ((int64_t)1 << 58)
 
 /* A number being read. */
 struct token {

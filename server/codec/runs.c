@@ -116,7 +116,8 @@ static inline bool join_fraction(const char *at, const char *stop, uint64_t *dig
 
 /* ---- numbers --------------------------------------------------------------------------- */
 
-/* A plain decimal without an exponent of its own: *digits * 10^*exponent, and its sign. */
+/* A plain decimal without an exponent of its own: *digits * 10^*exponent, and its sign. Mostly one digit
+ * stands before the point. */
 static inline bool read_decimal(const char *at, const char *stop, uint64_t *digits,
                                 ptrdiff_t *exponent, uint32_t *sign)
 {
@@ -127,7 +128,7 @@ static inline bool read_decimal(const char *at, const char *stop, uint64_t *digi
     if (at[1] != '.') {
         size_t n = count_digits(at);
         point = at + n;
-        if (n == 0 || n == 8 || (n > 1 && *digits == 0) ||
+        if (n == 0 || n == 8 || (n > 1 && *digits == 0) || stop - at > 19 ||
             (point < stop && *point != '.') || !join_digits(point, n, digits)) {
             return false;
         }
