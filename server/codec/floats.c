@@ -18,60 +18,61 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a word's first byte i
 
 typedef uint16_t words8 __attribute__((vector_size(16)));
 typedef int32_t words4 __attribute__((vector_size(16)));
+typedef uint32_t unsigned4 __attribute__((vector_size(16)));
 typedef uint64_t words2 __attribute__((vector_size(16)));
 
-/* Floats on their way, each array for the steps below. Digits are below 2 * 10^8: they may be nine,
- * and then the first of them is 1. */
+/* Floats on their way, each array for the steps below. */
 struct batch {
-    uint64_t power[BATCH];                           /* of ten, scaled to 64 bits */
-    uint32_t low[BATCH], middle[BATCH], high[BATCH]; /* to be multiplied by it */
-    uint32_t odd[BATCH];                             /* 1: the mantissa is */
-    int exponent[BATCH];                             /* of ten, for the digits */
-    int32_t lower[BATCH], here[BATCH],
-        upper[BATCH]; /* bounds and float, in quarters of that */
-    uint32_t digits[BATCH];
-    uint64_t spread[BATCH]; /* the last eight of them, a byte each, the first lowest */
+    /* the float, and the least and greatest that read back as it, in quarters of 10^exponent */
+    int32_t lower[BATCH], here[BATCH], upper[BATCH];
+    int32_t exponent[BATCH];
+    int32_t digits[BATCH];  /* nine, unless the first are zeros */
+    uint64_t first[BATCH];  /* of these, as a character */
+    uint64_t others[BATCH]; /* eight, a byte each, the first lowest */
 };
 
 /* ---- digits ---------------------------------------------------------------------------- */
 
-/* Choose 10^exponent, not above the space between the two middles, 10^(exponent + 1) being above. */
-static inline void choose_scale(struct batch *b, size_t i, float value)
+/* The float below a power of two is half as far away as the one above: the space is three quarters of
+ * what it is for its neighbours. Logarithms in 22 bits, 524031 for that of 3/4. */
+static struct ad_float_scale scale_of_power(uint32_t biased)
+{
+    int q = (int)biased - 150, k = (q * 1262611 - 524031) >> 22;
+    return (struct ad_float_scale){ad_power_of(-k)->high + 1, k,
+                                   q + ad_power_weight(-k) - k + 1};
+}
+
+/* The float, and the middles between it and its neighbours, which read back when its mantissa is even. */
+static inline void find_bounds(struct batch *b, size_t i, float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     uint32_t fraction = bits & 0x7fffff, biased = (bits >> 23) & 0xff;
     uint32_t normal = biased > 0;
-    int q = (int)(biased + !normal) - 150;
-    /* The float below a power of two is half as far away as the one above. */
-    uint32_t lopsided = (fraction == 0) & (biased > 1);
-    /* logarithms in 22 bits, 524031 for that of 3/4 */
-    int k = (q * 1262611 - (int)(lopsided * 524031)) >> 22;
-    int shift = q + ad_power_weight(-k) - k + 1;
+    int closer = 0; /* 1: the float below is half as far away as the one above */
+    uint64_t odd = bits & 1;
+    uint64_t power = ad_float_scales[biased].power;
+    int shift = ad_float_scales[biased].shift,
+        exponent = ad_float_scales[biased].exponent;
+    if (fraction == 0 && biased > 1) {
+        struct ad_float_scale scale = scale_of_power(biased);
+        power = scale.power;
+        shift = scale.shift;
+        exponent = scale.exponent;
+        closer = 1;
+    }
     uint32_t quarters = (fraction | normal << 23) << 2;
-    b->power[i] = ad_power_of(-k)->high + 1;
-    b->low[i] = (quarters - 2 + lopsided) << shift;
-    b->middle[i] = quarters << shift;
-    b->high[i] = (quarters + 2) << shift;
-    b->odd[i] = fraction & 1;
-    b->exponent[i] = k;
-}
-
-/* floor(c * power / 2^64), made odd when that cut something off: enough to compare by. The power is
- * above the true one by less than 1, which may show in the last bit but one of what is cut. */
-static inline uint32_t scale(uint64_t c, uint64_t power)
-{
-    uint64_t product = c * (power >> 32) + (c * (power & 0xffffffff) >> 32);
-    return (uint32_t)(product >> 32) | ((uint32_t)product > 1);
-}
-
-/* The middles themselves read back when the mantissa is even. */
-static inline void scale_bounds(struct batch *b, size_t i)
-{
-    uint64_t power = b->power[i];
-    b->lower[i] = (int32_t)(scale(b->low[i], power) + b->odd[i]);
-    b->here[i] = (int32_t)scale(b->middle[i], power);
-    b->upper[i] = (int32_t)(scale(b->high[i], power) - b->odd[i]);
+    /* Quarters of 10^exponent, times 2^32. What is cut off here, and the power being too large by less
+     * than 1, puts a whole number at most 2 too high; what is none is never as close to one. */
+    uint64_t c = (uint64_t)quarters << shift;
+    uint64_t here = c * (power >> 32) + (c * (power & 0xffffffff) >> 32);
+    uint64_t lower = here - (power >> (31 + closer - shift));
+    uint64_t upper = here + (power >> (31 - shift)) + 1;
+    b->lower[i] = (int32_t)((lower + 0xfffffffd + 3 * odd) >> 32);
+    b->upper[i] = (int32_t)((upper - 3 * odd) >> 32);
+    /* odd when anything was cut off: enough to tell which of two is closer */
+    b->here[i] = (int32_t)(here >> 32 | ((uint32_t)here > 1));
+    b->exponent[i] = exponent;
 }
 
 static inline words4 select_words(words4 condition, words4 yes, words4 no)
@@ -79,17 +80,24 @@ static inline words4 select_words(words4 condition, words4 yes, words4 no)
     return no ^ ((no ^ yes) & condition);
 }
 
+static inline words4 load_words(const int32_t *words)
+{
+    words4 loaded;
+    memcpy(&loaded, words, sizeof loaded);
+    return loaded;
+}
+
+#define EIGHT_DIGITS 100000000
+
 /* In steps of 10^(exponent + 1) there is one between the middles at the most; in steps of
  * 10^exponent one or two, of which the closer is taken, and the even one when both are as close. All
  * of it is as good as random, so it is worked out without a branch, for four floats at once. A
  * condition that holds is -1. */
 static inline void choose_digits(struct batch *b, size_t i)
 {
-    words4 lower, here, upper;
-    memcpy(&lower, b->lower + i, sizeof lower);
-    memcpy(&here, b->here + i, sizeof here);
-    memcpy(&upper, b->upper + i, sizeof upper);
-    words4 fine = here >> 2, coarse = fine / 10 * 10;
+    words4 lower = load_words(b->lower + i), here = load_words(b->here + i);
+    words4 upper = load_words(b->upper + i), exponent = load_words(b->exponent + i);
+    words4 fine = here >> 2, coarse = (words4)((unsigned4)fine / 10 * 10);
     words4 some = coarse > 0;
     words4 coarse_below = (lower <= 4 * coarse) & some;
     words4 coarse_above = (4 * coarse + 40 <= upper) & some;
@@ -98,25 +106,47 @@ static inline void choose_digits(struct batch *b, size_t i)
     words4 nearest = fine - select_words(below ^ above, above, closer);
     words4 digits =
         select_words(coarse_below ^ coarse_above, coarse + (coarse_above & 10), nearest);
+    /* a normal float has seven to nine */
+    for (size_t j = 0; j < 2; j++) {
+        words4 few = digits < EIGHT_DIGITS;
+        digits = select_words(few, (words4)((unsigned4)digits * 10), digits);
+        exponent += few;
+    }
     memcpy(b->digits + i, &digits, sizeof digits);
+    memcpy(b->exponent + i, &exponent, sizeof exponent);
 }
 
-#define EIGHT_DIGITS 100000000
+/* A subnormal may have fewer. */
+static void fill_digits(struct batch *b, size_t i)
+{
+    while (b->digits[i] > 0 && b->digits[i] < EIGHT_DIGITS) {
+        b->digits[i] *= 10;
+        b->exponent[i]--;
+    }
+}
 
-/* For two floats at once: halves of four digits, then of two, then of one. */
+/* The first digit, and two halves of four. */
+static inline void split_digits(struct batch *b, size_t i)
+{
+    if (b->digits[i] < EIGHT_DIGITS) {
+        fill_digits(b, i);
+    }
+    uint32_t digits = (uint32_t)b->digits[i], first = digits / EIGHT_DIGITS;
+    digits -= first * EIGHT_DIGITS;
+    b->first[i] = '0' + first;
+    b->others[i] = digits / 10000 | (uint64_t)(digits % 10000) << 32;
+}
+
+/* Halves of four digits, then of two, then of one: for two floats at once. */
 static inline void spread_digits(struct batch *b, size_t i)
 {
-    words2 by4;
-    for (size_t j = 0; j < 2; j++) {
-        uint32_t digits = b->digits[i + j];
-        digits -= (digits >= EIGHT_DIGITS) * (uint32_t)EIGHT_DIGITS;
-        by4[j] = digits / 10000 | (uint64_t)(digits % 10000) << 32;
-    }
-    words8 hundreds = (words8)by4 / 100;
-    words8 by2 = hundreds | (words8)((words2)((words8)by4 - hundreds * 100) << 16);
+    words8 by4;
+    memcpy(&by4, b->others + i, sizeof by4);
+    words8 hundreds = by4 / 100;
+    words8 by2 = hundreds | (words8)((words2)(by4 - hundreds * 100) << 16);
     words8 tens = by2 / 10;
     words8 by1 = tens | (by2 - tens * 10) << 8;
-    memcpy(b->spread + i, &by1, sizeof by1);
+    memcpy(b->others + i, &by1, sizeof by1);
 }
 
 /* condition ? yes : no, the condition being 0 or 1. */
@@ -132,19 +162,12 @@ struct spelling {
     int power; /* of ten, that the first one counts */
 };
 
-/* Cut zeros off at both ends. */
 static inline struct spelling spell_digits(const struct batch *b, size_t i)
 {
-    uint32_t nine = b->digits[i] >= EIGHT_DIGITS;
-    uint64_t rest = b->spread[i], none = rest == 0;
-    uint32_t zeros = select_bits(nine, 0, (uint32_t)__builtin_ctzll(rest | none) & 0x38);
-    uint64_t first = (rest >> zeros & 15 & (nine - (uint64_t)1)) | nine;
-    rest = rest >> zeros >> select_bits(nine, 0, 8);
-    none = rest == 0;
-    return (struct spelling){'0' + first, rest | 0x3030303030303030,
-                             (uint32_t)(79 - __builtin_clzll(rest | none)) / 8 -
-                                 (uint32_t)none,
-                             b->exponent[i] + (int)(7 + nine - zeros / 8)};
+    uint64_t others = b->others[i], none = others == 0;
+    uint32_t n = (uint32_t)(79 - __builtin_clzll(others | none)) / 8 - (uint32_t)none;
+    return (struct spelling){b->first[i], others | 0x3030303030303030, n,
+                             b->exponent[i] + 8};
 }
 
 /* ---- texts ----------------------------------------------------------------------------- */
@@ -217,13 +240,13 @@ static void make_digits(struct batch *b, const float *values, size_t n)
 {
     size_t n_lanes = (n + 3) / 4 * 4;
     for (size_t i = 0; i < n_lanes; i++) {
-        choose_scale(b, i, i < n ? values[i] : 1.0f);
-    }
-    for (size_t i = 0; i < n_lanes; i++) {
-        scale_bounds(b, i);
+        find_bounds(b, i, i < n ? values[i] : 1.0f);
     }
     for (size_t i = 0; i < n_lanes; i += 4) {
         choose_digits(b, i);
+    }
+    for (size_t i = 0; i < n_lanes; i++) {
+        split_digits(b, i);
     }
     for (size_t i = 0; i < n_lanes; i += 2) {
         spread_digits(b, i);
@@ -233,16 +256,13 @@ static void make_digits(struct batch *b, const float *values, size_t n)
 size_t ad_floats_write(const float *values, size_t n, char *text)
 {
     struct batch b;
-    struct spelling spellings[BATCH];
     char *at = text;
     for (size_t from = 0; from < n; from += BATCH) {
         size_t m = n - from < BATCH ? n - from : BATCH;
         make_digits(&b, values + from, m);
         for (size_t i = 0; i < m; i++) {
-            spellings[i] = spell_digits(&b, i);
-        }
-        for (size_t i = 0; i < m; i++) {
-            at += write_number(&spellings[i], values[from + i], at);
+            struct spelling spelling = spell_digits(&b, i);
+            at += write_number(&spelling, values[from + i], at);
             *at++ = ',';
         }
     }

@@ -26,4 +26,15 @@ static inline int ad_power_weight(int q)
     return (q * 152170) >> 16;
 }
 
+/* For the floats of one biased exponent: the greatest power of ten that is not above the space between
+ * two of them. */
+struct ad_float_scale {
+    uint64_t power; /* the first 64 bits of 5^-exponent, rounded up */
+    int exponent;   /* of the power */
+    int shift; /* mantissa * 2^shift * power is the float in 2^64ths of 10^exponent */
+};
+
+extern const struct ad_float_scale
+    ad_float_scales[256]; /* the last one is for no float */
+
 #endif
