@@ -2,6 +2,7 @@
 #include "codec/scan.h"
 #include "unit/support.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -251,6 +252,56 @@ START_TEST(test_large_envelope)
 }
 END_TEST
 
+/* Where a value ends, by counting brackets outside of strings one byte after the other; n: nowhere. */
+static size_t end_of_list(const char *text, size_t n)
+{
+    size_t depth = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < n; i++) {
+        quoted = quoted != (text[i] == '"');
+        if (!quoted) {
+            depth += text[i] == '[' || text[i] == '{';
+            depth -= text[i] == ']' || text[i] == '}';
+        }
+        if (depth == 0) {
+            return i + 1;
+        }
+    }
+    return n;
+}
+
+/* Lists of any length and depth, with strings and with letters that look like brackets to a mask. */
+START_TEST(test_ends_of_data)
+{
+    static const char *const weights[] = {"0123456789,,,,,, ", "0,[]", "[]{}0Yy_\x7f,",
+                                          "[]\"0,", "0123,,,,[]{}\"Y"};
+    static const char head[] = "{\"inputs\":[{\"data\":[";
+    const size_t begin = sizeof head - 2;
+    srand48(1);
+    for (size_t i = 0; i < 20000; i++) {
+        char text[512];
+        const char *bytes = weights[i % 5];
+        size_t n = begin + 1 + (size_t)(drand48() * 300), n_bytes = strlen(bytes);
+        memcpy(text, head, sizeof head - 1);
+        for (size_t j = begin + 1; j < n; j++) {
+            text[j] = bytes[(size_t)(drand48() * (double)n_bytes)];
+        }
+        struct ad_envelope envelope = {.n_data = 0};
+        struct ad_error error;
+        enum ad_status status = scan(text, n, &envelope, &error);
+        size_t end = begin + end_of_list(text + begin, n - begin);
+        ck_assert_int_eq(status, AD_INVALID);
+        if (envelope.n_data > 0) {
+            ck_assert_uint_eq(envelope.data[0].begin, begin);
+            ck_assert_uint_eq(envelope.data[0].end, end);
+        } else {
+            ck_assert_uint_eq(end, n);
+        }
+        ad_arena_reset(&arena);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("scan");
@@ -265,6 +316,7 @@ int main(void)
     tcase_add_test(tcase, test_depth);
     tcase_add_test(tcase, test_too_many_inputs);
     tcase_add_test(tcase, test_large_envelope);
+    tcase_add_test(tcase, test_ends_of_data);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }
