@@ -50,7 +50,7 @@ static void move_bytes(char *to, char *from, size_t n)
 static char *move(struct ad_buffer *buffer, size_t capacity)
 {
     size_t n_bytes = buffer->lead + capacity;
-    if (n_bytes < AD_LARGE) {
+    if (n_bytes < AD_LARGE_FROM) {
         char *moved = realloc(allocation_of(buffer), n_bytes);
         return moved ? moved + buffer->lead : NULL;
     }
@@ -59,7 +59,7 @@ static char *move(struct ad_buffer *buffer, size_t capacity)
         return NULL;
     }
     char *old = allocation_of(buffer);
-    if (buffer->lead + buffer->capacity >= AD_LARGE) {
+    if (buffer->lead + buffer->capacity >= AD_LARGE_FROM) {
         move_bytes(moved, old, buffer->lead + buffer->size);
     } else if (buffer->size > 0) {
         memcpy(moved + buffer->lead, buffer->data, buffer->size);

@@ -9,7 +9,7 @@
 
 void *ad_large_alloc(size_t n_bytes)
 {
-    size_t alignment = n_bytes < AD_LARGE ? LINE : AD_LARGE;
+    size_t alignment = n_bytes < AD_LARGE_FROM ? LINE : AD_LARGE;
     if (n_bytes > PTRDIFF_MAX - AD_LARGE) {
         return NULL;
     }

@@ -193,7 +193,9 @@ static enum ad_status write_together(struct ad_request *request, struct writing 
                                      struct ad_error *error)
 {
     struct ad_buffer *reply = &request->reply;
-    if (!ad_buffer_reserve(reply, STRETCHES_AT_ONCE * AD_FLOATS_ROOM(STRETCH))) {
+    size_t n_most = (to - from) / STRETCH + 1;
+    if (!ad_buffer_reserve(reply,
+                           AD_FLOATS_ROOM(to - from) + n_most * AD_FLOATS_ROOM(0))) {
         return ad_fail(error, AD_INTERNAL, "out of memory");
     }
     size_t n = lay_stretches(writing, reply, from, to);

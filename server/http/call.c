@@ -220,9 +220,10 @@ enum MHD_Result ad_call_begin(struct ad_call *call, const char *url, const char 
         return MHD_YES;
     }
     /* Also makes sure that an empty body is a string. */
-    if (!ad_buffer_start(
-            &call->body, lead_of(call),
-            (size_t)(body_length < AD_LARGE - ALIGNMENT ? body_length : FIRST_RESERVE))) {
+    if (!ad_buffer_start(&call->body, lead_of(call),
+                         (size_t)(body_length < AD_LARGE_FROM - ALIGNMENT
+                                      ? body_length
+                                      : FIRST_RESERVE))) {
         ad_fail(&call->error, AD_INTERNAL, "out of memory");
     }
     return MHD_YES;
