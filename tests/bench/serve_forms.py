@@ -115,18 +115,18 @@ class Zstd:
     """What Python's library does not have yet, from the one that the daemon uses."""
 
     def __init__(self):
-        self.library = ctypes.CDLL("libzstd.so.1")
+        self.shared_object = ctypes.CDLL("libzstd.so.1")
         for name in "ZSTD_compress", "ZSTD_decompress", "ZSTD_compressBound":
-            getattr(self.library, name).restype = ctypes.c_size_t
+            getattr(self.shared_object, name).restype = ctypes.c_size_t
 
     def compress(self, content):
-        room = ctypes.create_string_buffer(self.library.ZSTD_compressBound(ctypes.c_size_t(len(content))))
-        n = self.library.ZSTD_compress(room, ctypes.c_size_t(len(room)), content, ctypes.c_size_t(len(content)), 3)
+        room = ctypes.create_string_buffer(self.shared_object.ZSTD_compressBound(ctypes.c_size_t(len(content))))
+        n = self.shared_object.ZSTD_compress(room, ctypes.c_size_t(len(room)), content, ctypes.c_size_t(len(content)), 3)
         return room.raw[:n]
 
     def decompress(self, content, n_most):
         room = ctypes.create_string_buffer(n_most)
-        n = self.library.ZSTD_decompress(room, ctypes.c_size_t(n_most), content, ctypes.c_size_t(len(content)))
+        n = self.shared_object.ZSTD_decompress(room, ctypes.c_size_t(n_most), content, ctypes.c_size_t(len(content)))
         return room.raw[:n] if n <= n_most else b""
 
 
