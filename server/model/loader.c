@@ -6,10 +6,10 @@
 #include "model/loader.h"
 
 #include "base/clock.h"
+#include "base/cond.h"
 #include "model/table.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -103,12 +103,13 @@ static void run(struct ad_loader *loader, struct ad_command *command)
 /* Wait until there is something to do, at most until due_ns (0: for ever). Under the lock. */
 static void wait_for(struct ad_loader *loader, int64_t due_ns)
 {
-    const struct timespec due = {.tv_sec = (time_t)(due_ns / NS_PER_S),
-                                 .tv_nsec = (long)(due_ns % NS_PER_S)};
-    int code = 0;
-    while (!loader->first && !loader->stopping && code != ETIMEDOUT) {
-        code = due_ns > 0 ? pthread_cond_timedwait(&loader->changed, &loader->lock, &due)
-                          : pthread_cond_wait(&loader->changed, &loader->lock);
+    bool in_time = true;
+    while (!loader->first && !loader->stopping && in_time) {
+        if (due_ns > 0) {
+            in_time = ad_cond_wait_until(&loader->changed, &loader->lock, due_ns);
+        } else {
+            pthread_cond_wait(&loader->changed, &loader->lock);
+        }
     }
 }
 
@@ -193,18 +194,6 @@ static void *run_all(void *argument)
 
 /* ---- start and stop -------------------------------------------------------------------------- */
 
-static bool init_condition(pthread_cond_t *condition)
-{
-    pthread_condattr_t attributes;
-    if (pthread_condattr_init(&attributes) != 0) {
-        return false;
-    }
-    const bool done = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
-                      pthread_cond_init(condition, &attributes) == 0;
-    pthread_condattr_destroy(&attributes);
-    return done;
-}
-
 static void reset(struct ad_loader *loader)
 {
     pthread_cond_destroy(&loader->changed);
@@ -228,7 +217,7 @@ enum ad_status ad_loader_start(struct ad_repository *repository, uint64_t poll_s
         free(created);
         return ad_fail(error, AD_INTERNAL, "out of memory");
     }
-    if (!init_condition(&created->changed)) {
+    if (ad_cond_init(&created->changed) != 0) {
         pthread_mutex_destroy(&created->lock);
         free(created);
         return ad_fail(error, AD_INTERNAL, "out of memory");
