@@ -3,6 +3,7 @@
  * Nesting recurses at most ATTN_MAX_RANK deep. Runs on the worker that decodes the request; keeps no
  * state. */
 #include "codec/nested.h"
+#include "codec/marks.h"
 #include "codec/numbers.h"
 #include "codec/text.h"
 
@@ -53,33 +54,36 @@ static bool ends_value(char c)
            c == '\t';
 }
 
-bool ad_cursor_skip_value(struct ad_cursor *cursor)
+/* Behind the list or object that opens at `at`; NULL: it does not end. */
+static const char *container_end(const char *at, const char *end)
 {
     size_t depth = 0;
-    const char *at = cursor->at, *end = cursor->end;
     do {
-        if (at == end) {
-            return false;
+        at = ad_marks_skip(at, end, &depth);
+        if (depth > 0) {
+            at = at < end ? string_end(at, end) : NULL;
         }
-        char c = *at;
-        if (c == '"') {
-            at = string_end(at, end);
-            if (!at) {
-                return false;
-            }
-        } else if (depth == 0 && ends_value(c)) {
-            return false;
-        } else {
-            depth += c == '[' || c == '{';
-            depth -= c == ']' || c == '}';
+    } while (depth > 0 && at);
+    return at;
+}
+
+bool ad_cursor_skip_value(struct ad_cursor *cursor)
+{
+    const char *at = cursor->at, *end = cursor->end;
+    if (at == end || ends_value(*at)) {
+        return false;
+    }
+    if (*at == '[' || *at == '{') {
+        at = container_end(at, end);
+    } else if (*at == '"') {
+        at = string_end(at, end);
+    } else {
+        while (at < end && !ends_value(*at)) {
             at++;
-            while (depth == 0 && c != ']' && c != '}' && at < end && !ends_value(*at)) {
-                at++;
-            }
         }
-    } while (depth > 0);
-    cursor->at = at;
-    return true;
+    }
+    cursor->at = at ? at : cursor->at;
+    return at != NULL;
 }
 
 const char *ad_cursor_kind(const struct ad_cursor *cursor)
