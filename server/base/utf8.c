@@ -45,3 +45,23 @@ bool ad_utf8_is_control(const char *text, size_t length)
     }
     return length == 2 && s[0] == 0xc2 && s[1] < 0xa0; /* U+0080 to U+009F */
 }
+
+int ad_utf8_hex4(const char *text, const char *end)
+{
+    if (end - text < 4) {
+        return -1;
+    }
+    int value = 0;
+    for (int i = 0; i < 4; i++) {
+        char c = text[i];
+        int digit = c >= '0' && c <= '9'   ? c - '0'
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                           : -1;
+        if (digit < 0) {
+            return -1;
+        }
+        value = value * 16 + digit;
+    }
+    return value;
+}

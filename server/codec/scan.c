@@ -98,27 +98,6 @@ static bool starts_with(const struct scanner *s, const char *word)
 
 /* ---- strings --------------------------------------------------------------------------- */
 
-/* The value of the four hexadecimal digits at `at`, or -1. */
-static int hex4(const char *at, const char *end)
-{
-    if (end - at < 4) {
-        return -1;
-    }
-    int value = 0;
-    for (int i = 0; i < 4; i++) {
-        char c = at[i];
-        int digit = c >= '0' && c <= '9'   ? c - '0'
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                           : -1;
-        if (digit < 0) {
-            return -1;
-        }
-        value = value * 16 + digit;
-    }
-    return value;
-}
-
 /* At a backslash. */
 static enum ad_status scan_escape(struct scanner *s)
 {
@@ -129,7 +108,7 @@ static enum ad_status scan_escape(struct scanner *s)
         s->at += 2;
         return AD_OK;
     }
-    int code = hex4(s->at + 2, s->end);
+    int code = ad_utf8_hex4(s->at + 2, s->end);
     if (code < 0) {
         return fail(s, "expected four hexadecimal digits after \\u");
     }
@@ -142,7 +121,7 @@ static enum ad_status scan_escape(struct scanner *s)
     }
     int low = -1;
     if (code < 0xdc00 && s->end - s->at >= 12 && s->at[6] == '\\' && s->at[7] == 'u') {
-        low = hex4(s->at + 8, s->end);
+        low = ad_utf8_hex4(s->at + 8, s->end);
     }
     if (low < 0xdc00 || low > 0xdfff) {
         return fail(s, "half of a surrogate pair in a string");
@@ -188,7 +167,7 @@ static bool key_is(const struct frame *frame, const char *name)
         int c = at == end ? -1 : *at;
         size_t n = 1;
         if (c == '\\') {
-            c = at[1] == 'u' ? hex4(at + 2, end) : -1;
+            c = at[1] == 'u' ? ad_utf8_hex4(at + 2, end) : -1;
             n = 6;
         }
         if (c != *name) {

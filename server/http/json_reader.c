@@ -81,27 +81,6 @@ void ad_reader_end(struct ad_reader *reader)
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
-/* The value of four hexadecimal digits at text, or -1. */
-static int32_t hex4(const char *text, const char *end)
-{
-    int32_t value = 0;
-    if (end - text < 4) {
-        return -1;
-    }
-    for (size_t i = 0; i < 4; i++) {
-        const char c = text[i];
-        const int digit = c >= '0' && c <= '9'   ? c - '0'
-                          : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                          : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                                 : -1;
-        if (digit < 0) {
-            return -1;
-        }
-        value = value * 16 + digit;
-    }
-    return value;
-}
-
 static size_t put_utf8(char *out, int32_t code)
 {
     if (code < 0x80) {
@@ -130,7 +109,7 @@ static size_t put_utf8(char *out, int32_t code)
  * *n_taken: characters of it. */
 static int32_t read_code(const char *at, const char *end, size_t *n_taken)
 {
-    const int32_t high = hex4(at, end);
+    const int32_t high = ad_utf8_hex4(at, end);
     *n_taken = 4;
     if (high < 0xd800 || high > 0xdfff) {
         return high;
@@ -138,7 +117,7 @@ static int32_t read_code(const char *at, const char *end, size_t *n_taken)
     if (high > 0xdbff || end - at < 10 || at[4] != '\\' || at[5] != 'u') {
         return -1;
     }
-    const int32_t low = hex4(at + 6, end);
+    const int32_t low = ad_utf8_hex4(at + 6, end);
     *n_taken = 10;
     return low < 0xdc00 || low > 0xdfff
                ? -1
