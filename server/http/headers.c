@@ -25,47 +25,58 @@ static bool is_token(const char *name)
 /* May a header come again? Codings add up, so two of them are never one. */
 enum repetition { NEVER, IF_EQUAL, FIRST_COUNTS, LAST_COUNTS, ADDS_UP };
 
+/* The headers that are known, and where their values go. */
+static const struct {
+    const char *name;
+    size_t offset; /* in struct ad_headers */
+    enum repetition repeated;
+} known[] = {
+#define AT(member) offsetof(struct ad_headers, member)
+    {"Host", AT(host), NEVER},
+    {"Content-Length", AT(content_length), IF_EQUAL},
+    {"Transfer-Encoding", AT(transfer_encoding), NEVER},
+    {"Content-Encoding", AT(content_encoding), ADDS_UP},
+    {JSON_LENGTH, AT(json_length), IF_EQUAL},
+    {"Expect", AT(expect), IF_EQUAL},
+    {"Accept", AT(accept), FIRST_COUNTS},
+    {"Accept-Encoding", AT(accept_encoding), FIRST_COUNTS},
+    {"Authorization", AT(authorization), IF_EQUAL},
+    {"X-API-Key", AT(api_key), IF_EQUAL},
+    {"Origin", AT(origin), IF_EQUAL},
+    {"Access-Control-Request-Method", AT(requested_method), IF_EQUAL},
+    {"Access-Control-Request-Headers", AT(requested_headers), FIRST_COUNTS},
+    {"Forwarded", AT(forwarded), LAST_COUNTS},
+    {"X-Forwarded-For", AT(forwarded_for), LAST_COUNTS},
+    {"X-Sequence-Id", AT(sequence_id), IF_EQUAL},
+    {"X-Request-Id", AT(request_id), FIRST_COUNTS},
+    {"traceparent", AT(traceparent), FIRST_COUNTS},
+    {"Server-Timing", AT(server_timing), FIRST_COUNTS},
+#undef AT
+};
+
+/* One more value of a header that is known, by its place in the table. */
+static void note_known(struct ad_headers *headers, size_t index, const char *value)
+{
+    const char **slot = (void *)((char *)headers + known[index].offset);
+    enum repetition repeated = known[index].repeated;
+    if (!*slot || repeated == LAST_COUNTS) {
+        *slot = value;
+    } else if (repeated == ADDS_UP) {
+        *slot = "several codings";
+    } else if (repeated == NEVER || (repeated == IF_EQUAL && strcmp(*slot, value) != 0)) {
+        headers->repeated = known[index].name;
+    }
+}
+
 void ad_headers_note(struct ad_headers *headers, const char *name, const char *value)
 {
-    const struct {
-        const char *name;
-        const char **value;
-        enum repetition repeated;
-    } known[] = {
-        {"Host", &headers->host, NEVER},
-        {"Content-Length", &headers->content_length, IF_EQUAL},
-        {"Transfer-Encoding", &headers->transfer_encoding, NEVER},
-        {"Content-Encoding", &headers->content_encoding, ADDS_UP},
-        {JSON_LENGTH, &headers->json_length, IF_EQUAL},
-        {"Expect", &headers->expect, IF_EQUAL},
-        {"Accept", &headers->accept, FIRST_COUNTS},
-        {"Accept-Encoding", &headers->accept_encoding, FIRST_COUNTS},
-        {"Authorization", &headers->authorization, IF_EQUAL},
-        {"X-API-Key", &headers->api_key, IF_EQUAL},
-        {"Origin", &headers->origin, IF_EQUAL},
-        {"Access-Control-Request-Method", &headers->requested_method, IF_EQUAL},
-        {"Access-Control-Request-Headers", &headers->requested_headers, FIRST_COUNTS},
-        {"Forwarded", &headers->forwarded, LAST_COUNTS},
-        {"X-Forwarded-For", &headers->forwarded_for, LAST_COUNTS},
-        {"X-Sequence-Id", &headers->sequence_id, IF_EQUAL},
-        {"X-Request-Id", &headers->request_id, FIRST_COUNTS},
-        {"traceparent", &headers->traceparent, FIRST_COUNTS},
-        {"Server-Timing", &headers->server_timing, FIRST_COUNTS}};
-    value = value ? value : "";
     if (!is_token(name)) {
         headers->bad_name = name;
     }
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (strcasecmp(name, known[i].name) != 0) {
-            continue;
-        }
-        if (!*known[i].value || known[i].repeated == LAST_COUNTS) {
-            *known[i].value = value;
-        } else if (known[i].repeated == ADDS_UP) {
-            *known[i].value = "several codings";
-        } else if (known[i].repeated == NEVER || (known[i].repeated == IF_EQUAL &&
-                                                  strcmp(*known[i].value, value) != 0)) {
-            headers->repeated = known[i].name;
+        if (strcasecmp(name, known[i].name) == 0) {
+            note_known(headers, i, value ? value : "");
+            return;
         }
     }
 }
