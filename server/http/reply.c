@@ -121,10 +121,12 @@ static bool add_cors(struct MHD_Response *response, const struct ad_reply *reply
 static bool add_retry(struct MHD_Response *response, const struct ad_reply *reply)
 {
     char seconds[16];
+    if (!reply->retry && reply->retry_after == 0) {
+        return true;
+    }
     snprintf(seconds, sizeof seconds, "%u",
              reply->retry_after > 0 ? reply->retry_after : 1);
-    return (!reply->retry && reply->retry_after == 0) ||
-           add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, seconds);
+    return add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, seconds);
 }
 
 static bool add_headers(struct MHD_Response *response, const struct ad_reply *reply,
