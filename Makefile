@@ -14,7 +14,7 @@ Q := $(if $(filter 1,$(V)),,@)
 
 # What the build and the tests need, as Debian names it.
 BUILD_PACKAGES := gcc libc6-dev pkg-config libmicrohttpd-dev libjansson-dev \
-	libopenblas-pthread-dev libgnutls28-dev zlib1g-dev libzstd-dev
+	libopenblas-pthread-dev libgnutls28-dev zlib1g-dev libzstd-dev libxxhash-dev
 TEST_PACKAGES := $(BUILD_PACKAGES) check curl openssl python3 zstd
 NEON_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 CHECK_ALL_PACKAGES := $(TEST_PACKAGES) $(NEON_PACKAGES) clang libclang-rt-14-dev clang-format valgrind \
@@ -139,9 +139,10 @@ endef
 $(foreach layer,$(SERVER_LAYERS),$(eval $(call server_layer,$(layer))))
 
 # The daemon finds the library beside itself in the build tree, and in ../lib once installed.
-$B/attentiond: $B/server/main.o $(SERVER_ARCHIVES) $B/libattention.so
+MAIN_OBJECTS := $(patsubst %.c,$B/%.o,$(wildcard server/*.c))
+$B/attentiond: $(MAIN_OBJECTS) $(SERVER_ARCHIVES) $B/libattention.so
 	@echo '  LD    $@'
-	$(Q)$(CC) -pie $(ALL_LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib' -o $@ $B/server/main.o \
+	$(Q)$(CC) -pie $(ALL_LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib' -o $@ $(MAIN_OBJECTS) \
 		$(SERVER_ARCHIVES) -L$B -lattention $(SERVER_LIBS)
 
 .PHONY: install
@@ -177,6 +178,12 @@ run: deps ## install what is missing, build, start the daemon with the demo laye
 .PHONY: check
 check: test-deps ## install what is missing, build, pass every test
 	$(Q)$(MAKE) --no-print-directory check-built
+
+# ---- packages ----------------------------------------------------------------------------------
+
+# ---- container image ---------------------------------------------------------------------------
+
+# ---- cluster -----------------------------------------------------------------------------------
 
 # ---- tests -------------------------------------------------------------------------------------
 

@@ -488,6 +488,7 @@ static int act(struct daemon *daemon)
         return EXIT_SUCCESS;
     case AD_CHECK_CONFIG:
         return check_config(daemon);
+    case AD_HEALTH_CHECK:
     case AD_RUN:
         break;
     }

@@ -16,13 +16,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum ad_options_action { AD_RUN, AD_SHOW_HELP, AD_SHOW_VERSION, AD_CHECK_CONFIG };
+enum ad_options_action {
+    AD_RUN,
+    AD_SHOW_HELP,
+    AD_SHOW_VERSION,
+    AD_CHECK_CONFIG,
+    AD_HEALTH_CHECK
+};
 
 /* Immutable after ad_options_load. Strings are owned. */
 struct ad_options {
     enum ad_options_action action;
     char *config;                  /* --config FILE, NULL: none */
     char *model_repository;        /* --model-repository DIR, NULL: the demo models */
+    char *model_name;              /* --model-name, NULL: by their folders */
     char *model_control_mode;      /* --model-control-mode none|poll|explicit */
     char *load_model;              /* --load-model: names parted by commas; NULL: none */
     uint64_t repository_poll_secs; /* --repository-poll-secs */
@@ -64,13 +71,14 @@ struct ad_options {
     uint64_t sequence_max; /* --sequence-max */
     uint64_t sequence_memory;       /* --sequence-memory: bytes that sequences keep */
     uint64_t sequence_idle_timeout; /* --sequence-idle-timeout-secs */
-    uint64_t exit_timeout; /* --exit-timeout-secs: seconds to finish what runs at stop */
-    char *log_level;       /* --log-level error|warning|info|debug */
-    char *log_format;      /* --log-format text|json */
-    char *log_dir;         /* --log-dir DIR, NULL: clients choose no log file */
-    char *trace_file;      /* --trace-file FILE, NULL: nothing is traced */
-    uint64_t trace_rate;   /* --trace-rate: one request in so many; 0: none */
-    bool metrics_triton;   /* --metrics-triton: Triton's names in /metrics too */
+    uint64_t drain_seconds; /* --drain-seconds: to serve on after a signal to stop */
+    uint64_t exit_timeout;  /* --exit-timeout-secs: seconds to finish what runs at stop */
+    char *log_level;        /* --log-level error|warning|info|debug */
+    char *log_format;       /* --log-format text|json */
+    char *log_dir;          /* --log-dir DIR, NULL: clients choose no log file */
+    char *trace_file;       /* --trace-file FILE, NULL: nothing is traced */
+    uint64_t trace_rate;    /* --trace-rate: one request in so many; 0: none */
+    bool metrics_triton;    /* --metrics-triton: Triton's names in /metrics too */
 };
 
 /* Fill *options. environment is a NULL-terminated list of NAME=value. AD_INVALID: an unknown option

@@ -38,7 +38,7 @@ struct ad_option {
     const char *help;
 };
 
-enum { AD_OPTION_COUNT = 48 };
+enum { AD_OPTION_COUNT = 51 };
 extern const struct ad_option ad_option_table[AD_OPTION_COUNT];
 
 /* In the order of enum ad_control_mode, ad_log_level and ad_log_format; NULL-terminated. */
