@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/log_control.h"
+#include "base/memory_limit.h"
 #include "base/options.h"
 #include "base/options_table.h"
 #include "base/trace.h"
@@ -318,6 +319,7 @@ static enum ad_status start_server(struct daemon *daemon, struct ad_error *error
 static enum ad_status start(struct daemon *daemon, struct ad_error *error)
 {
     raise_file_limit();
+    ad_memory_share(&daemon->options, ad_memory_limit("/proc", "/sys/fs/cgroup"));
     enum ad_status status = ad_log_control_create(&daemon->log, daemon->options.log_dir,
                                                   &daemon->log_control, error);
     if (!status) {

@@ -80,7 +80,7 @@ START_TEST(test_defaults)
     ck_assert_uint_eq(options.http_port, 8000);
     ck_assert_uint_eq(options.http_thread_count, 1);
     ck_assert_uint_eq(options.http_max_input_size, 67108864);
-    ck_assert_uint_eq(options.http_max_output_size, 268435456);
+    ck_assert_uint_eq(options.http_max_output_size, 0);
     ck_assert_uint_eq(options.http_max_connections, 4096);
     ck_assert_uint_eq(options.http_idle_timeout, 75);
     ck_assert_uint_eq(options.workers, 0);

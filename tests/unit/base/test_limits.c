@@ -1,5 +1,6 @@
-/* test_cpus.c - processors that may be used, with /proc and /sys/fs/cgroup made up. */
+/* test_limits.c - processors and memory that may be used, with /proc and /sys/fs/cgroup made up. */
 #include "base/cpus.h"
+#include "base/memory_limit.h"
 #include "unit/support.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@ struct file {
 struct scene {
     const char *what;
     struct file files[MOST_FILES];
-    size_t quota; /* 0: none */
+    size_t limit; /* 0: none */
 };
 
 static const struct scene scenes[] = {
@@ -112,11 +113,45 @@ static const struct scene scenes[] = {
     {"empty files", {{"proc/self/cgroup", "0::/"}, {"cgroup/cpu.max", ""}}, 0},
 };
 
+static const struct scene memory_scenes[] = {
+    {"nothing at all", {{0}}, 0},
+    {"v2 in a container",
+     {{"proc/self/cgroup", "0::/\n"}, {"cgroup/memory.max", "67108864\n"}},
+     67108864},
+    {"v2 max", {{"proc/self/cgroup", "0::/\n"}, {"cgroup/memory.max", "max\n"}}, 0},
+    {"v2 parent is stricter",
+     {{"proc/self/cgroup", "0::/a.slice/b.service\n"},
+      {"cgroup/a.slice/b.service/memory.max", "2097152\n"},
+      {"cgroup/a.slice/memory.max", "1048576\n"}},
+     1048576},
+    {"v1",
+     {{"proc/self/cgroup", "9:memory:/c\n4:cpu,cpuacct:/\n"},
+      {"cgroup/memory/c/memory.limit_in_bytes", "268435456\n"}},
+     268435456},
+    {"v1 path of the host",
+     {{"proc/self/cgroup", "9:memory:/docker/0123\n"},
+      {"cgroup/memory/memory.limit_in_bytes", "268435456\n"}},
+     268435456},
+    {"v1 without a limit",
+     {{"proc/self/cgroup", "9:memory:/\n"},
+      {"cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"}},
+     0},
+    {"another controller",
+     {{"proc/self/cgroup", "9:hugetlb:/\n"},
+      {"cgroup/memory/memory.limit_in_bytes", "1048576\n"}},
+     0},
+    {"nonsense", {{"proc/self/cgroup", "0::/\n"}, {"cgroup/memory.max", "1 GB\n-3"}}, 0},
+    {"overflow",
+     {{"proc/self/cgroup", "0::/\n"},
+      {"cgroup/memory.max", "99999999999999999999999999\n"}},
+     0},
+};
+
 static char scratch[64];
 
 static void set_up(void)
 {
-    snprintf(scratch, sizeof scratch, "/tmp/attentiond-cpus-XXXXXX");
+    snprintf(scratch, sizeof scratch, "/tmp/attentiond-limits-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(scratch));
 }
 
@@ -173,7 +208,7 @@ START_TEST(test_scene)
     }
     char proc_root[PATH_MAX], cgroup_root[PATH_MAX];
     roots(proc_root, cgroup_root);
-    size_t expected = scene->quota ? scene->quota : SIZE_MAX;
+    size_t expected = scene->limit ? scene->limit : SIZE_MAX;
     size_t quota = ad_cpus_quota(proc_root, cgroup_root);
     ck_assert_msg(quota == expected, "%s: %zu", scene->what, quota);
     cpu_set_t set;
@@ -181,6 +216,40 @@ START_TEST(test_scene)
     size_t affinity = (size_t)CPU_COUNT(&set);
     ck_assert_uint_eq(ad_cpus_available(proc_root, cgroup_root),
                       affinity < expected ? affinity : expected);
+}
+END_TEST
+
+START_TEST(test_memory_scene)
+{
+    const struct scene *scene = &memory_scenes[_i];
+    for (size_t i = 0; i < MOST_FILES && scene->files[i].path; i++) {
+        write_file(&scene->files[i]);
+    }
+    char proc_root[PATH_MAX], cgroup_root[PATH_MAX];
+    roots(proc_root, cgroup_root);
+    size_t machine = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    size_t limit = ad_memory_limit(proc_root, cgroup_root);
+    size_t expected = scene->limit ? scene->limit : machine;
+    ck_assert_msg(limit == expected, "%s: %zu", scene->what, limit);
+}
+END_TEST
+
+/* What was asked for stays; what was not is as usual, but a quarter at the most. */
+START_TEST(test_share)
+{
+    struct ad_options options = {.queue_memory = 12345};
+    ad_memory_share(&options, (size_t)256 << 20);
+    ck_assert_uint_eq(options.queue_memory, 12345);
+    ck_assert_uint_eq(options.sequence_memory, 64 << 20);
+    ck_assert_uint_eq(options.http_max_output_size, 64 << 20);
+    options = (struct ad_options){.queue_memory = 0};
+    ad_memory_share(&options, SIZE_MAX);
+    ck_assert_uint_eq(options.queue_memory, 512 << 20);
+    ck_assert_uint_eq(options.sequence_memory, 1 << 30);
+    ck_assert_uint_eq(options.http_max_output_size, 256 << 20);
+    options = (struct ad_options){.queue_memory = 0};
+    ad_memory_share(&options, 0);
+    ck_assert_uint_eq(options.queue_memory, 1 << 20);
 }
 END_TEST
 
@@ -220,11 +289,14 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("cpus");
-    TCase *tests = tcase_create("cpus");
+    Suite *suite = suite_create("limits");
+    TCase *tests = tcase_create("limits");
     suite_add_tcase(suite, tests);
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_loop_test(tests, test_scene, 0, (int)(sizeof scenes / sizeof scenes[0]));
+    tcase_add_loop_test(tests, test_memory_scene, 0,
+                        (int)(sizeof memory_scenes / sizeof memory_scenes[0]));
+    tcase_add_test(tests, test_share);
     tcase_add_test(tests, test_long_paths);
     tcase_add_test(tests, test_affinity);
     tcase_add_test(tests, test_this_machine);
