@@ -111,6 +111,14 @@ wait_for() { # COMMAND...
     return 1
 }
 
+# One request is with a worker, and none waits.
+is_at_work() {
+    local metrics
+    metrics=$(curl -sS --max-time 5 "$base/metrics") &&
+        grep -qx 'attentiond_requests_in_flight 1' <<<"$metrics" &&
+        grep -qx 'attentiond_queue_length 0' <<<"$metrics"
+}
+
 is_gone() { # PID
     ! kill -0 "$1" 2>/dev/null
 }

@@ -157,19 +157,20 @@ if py -c 'import socket; socket.create_server(("::1", 0), family=socket.AF_INET6
 fi
 
 # ---- the end ---------------------------------------------------------------------------------
-# Three heavy requests to one worker with room for one more: once the third is refused, the first is
-# at work and the second waits.
+# Three heavy requests to one worker with room for one more: the first is at work, and once one of the
+# others is refused, the other one waits.
 occupy() {
     clients=()
     codes=("$scratch"/code.{1,2,3})
     for file in "${codes[@]}"; do
         heavy -o /dev/null -w '%{http_code}\n' >"$file" &
         clients+=($!)
+        [ "${#clients[@]}" -gt 1 ] || wait_for is_at_work
     done
     wait_for grep -qs 503 "${codes[@]}"
 }
 
-write_heavy 4
+write_heavy 16
 start_daemon "$repository" --workers=1 --queue-size=1
 occupy
 stop_daemon "SIGTERM with requests at work"

@@ -5,10 +5,11 @@
 py "$here/models.py" repository "$scratch/models"
 start_daemon --model-repository="$scratch/models" --queue-size=1 --workers=1
 
-write_heavy 8
+write_heavy 12
 mkdir "$scratch/answers"
 for n in $(seq 1 12); do
     heavy -o "$scratch/answers/$n.body" -D "$scratch/answers/$n.head" -w '%{http_code}' >"$scratch/answers/$n.status" &
+    [ "$n" -gt 1 ] || wait_for is_at_work
 done
 sleep 0.2
 ask GET /v2/health/live
