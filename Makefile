@@ -183,6 +183,28 @@ check: test-deps ## install what is missing, build, pass every test
 
 # ---- container image ---------------------------------------------------------------------------
 
+IMAGE_PACKAGES := buildah podman runc mmdebstrap catatonit
+
+.PHONY: image
+image: ## build the container image, with Docker or else with buildah (TESTS=quick|all|none, OPENBLAS=yes)
+	@TESTS='$(TESTS)' OPENBLAS='$(OPENBLAS)' BUILD='$(abspath $(BUILD))' docker/image.sh \
+		localhost/attentiond:$(VERSION) localhost/attentiond:test
+
+# The root of the image, from what is built, in ROOT.
+.PHONY: image-root
+image-root: all
+	@rm -rf '$(ROOT)'
+	$(Q)$(MAKE) --no-print-directory install DESTDIR='$(ROOT)' PREFIX=/usr >/dev/null
+	@docker/stage-root.sh '$(ROOT)' "$$($(CC) -dumpmachine)" $(OPENBLAS)
+
+# For docker/: what the build needs, and the same for another processor.
+.PHONY: build-packages cross-deps
+build-packages:
+	@echo $(BUILD_PACKAGES)
+cross-deps:
+	@tests/install-packages.sh make pkg-config gcc-$(subst _,-,$(TRIPLET)) \
+		$(patsubst %,%:$(ARCH),$(filter-out gcc pkg-config,$(BUILD_PACKAGES)))
+
 # ---- cluster -----------------------------------------------------------------------------------
 
 # ---- tests -------------------------------------------------------------------------------------
@@ -213,9 +235,19 @@ $B/tests/fuzz/replay_%: $B/tests/fuzz/%.o $B/tests/fuzz/replay.o \
 $B/tests/fuzz/fuzz_%: $B/tests/fuzz/fuzz_%.o $(call archive,http codec sched model base) $(LIB_ARCHIVE)
 	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(SERVER_LIBS)
 
+# Every suite, in this order also where `make -j` builds for it.
+SUITES := unit golden fuzz integration lint
+.PHONY: check-suites
+check-suites: all $(SUITES:%=check-%)
+
 .PHONY: check-built
-check-built: all check-unit check-golden check-fuzz check-integration check-lint
+check-built: check-suites
 	@echo 'check: every suite passed'
+
+# What the suites run.
+.PHONY: tests-quick tests-built
+tests-quick: all $(UNIT_TESTS) $B/tests/tools/other_kernels $B/tests/golden/golden
+tests-built: tests-quick $(REPLAYS)
 
 # Tests that run whole layers are repeated with all kernels that this processor can run. (Tests of
 # kernels alone go through every table by themselves.)
