@@ -50,44 +50,91 @@ bool ad_endpoint_is_v4(const struct ad_endpoint *endpoint)
     return endpoint->address.ss_family == AF_INET;
 }
 
-/* The port of an address lies at the same place in both families. */
-static void set_port(struct sockaddr_storage *address, uint16_t port)
+static size_t port_offset(const struct sockaddr_storage *address)
+{
+    return address->ss_family == AF_INET6 ? offsetof(struct sockaddr_in6, sin6_port)
+                                          : offsetof(struct sockaddr_in, sin_port);
+}
+
+void ad_endpoint_set_port(struct ad_endpoint *endpoint, uint16_t port)
 {
     in_port_t number = htons(port);
-    size_t at = address->ss_family == AF_INET6 ? offsetof(struct sockaddr_in6, sin6_port)
-                                               : offsetof(struct sockaddr_in, sin_port);
-    memcpy((char *)address + at, &number, sizeof number);
+    memcpy((char *)&endpoint->address + port_offset(&endpoint->address), &number,
+           sizeof number);
+}
+
+static uint16_t port_in(const struct sockaddr_storage *address)
+{
+    in_port_t number = 0;
+    memcpy(&number, (const char *)address + port_offset(address), sizeof number);
+    return ntohs(number);
 }
 
 static uint16_t port_of(int fd)
 {
     struct sockaddr_storage address = {0};
     socklen_t size = sizeof address;
-    in_port_t number = 0;
-    if (getsockname(fd, (struct sockaddr *)&address, &size) != 0) {
-        return 0;
+    return getsockname(fd, (struct sockaddr *)&address, &size) == 0 ? port_in(&address)
+                                                                    : 0;
+}
+
+/* A path ends at its NUL, or with the address; an abstract name begins with a NUL and may hold more. */
+static void name_unix(const struct sockaddr_un *address, socklen_t size,
+                      char text[AD_LISTEN_NAME_SIZE])
+{
+    size_t offset = offsetof(struct sockaddr_un, sun_path);
+    size_t n = size > offset ? size - offset : 0;
+    bool is_abstract = n > 0 && address->sun_path[0] == '\0';
+    n = is_abstract ? n : strnlen(address->sun_path, n);
+    for (size_t i = 0; i < n; i++) {
+        text[i] = address->sun_path[i] ? address->sun_path[i] : '@';
     }
-    size_t at = address.ss_family == AF_INET6 ? offsetof(struct sockaddr_in6, sin6_port)
-                                              : offsetof(struct sockaddr_in, sin_port);
-    memcpy(&number, (const char *)&address + at, sizeof number);
-    return ntohs(number);
+    text[n] = '\0';
+}
+
+enum ad_status ad_listen_name(int fd, char text[AD_LISTEN_NAME_SIZE], uint16_t *port,
+                              struct ad_error *error)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t size = sizeof address;
+    *port = 0;
+    if (getsockname(fd, (struct sockaddr *)&address, &size) != 0) {
+        return ad_fail(error, AD_INTERNAL, "cannot tell where a socket listens: %s",
+                       strerror(errno));
+    }
+    if (address.ss_family == AF_UNIX) {
+        name_unix((const struct sockaddr_un *)&address, size, text);
+        return AD_OK;
+    }
+    int code = getnameinfo((const struct sockaddr *)&address, size, text,
+                           AD_LISTEN_NAME_SIZE, NULL, 0, NI_NUMERICHOST);
+    *port = port_in(&address);
+    return code == 0
+               ? AD_OK
+               : ad_fail(error, AD_INTERNAL, "cannot tell where a socket listens: %s",
+                         gai_strerror(code));
+}
+
+/* Connections inherit it. Without it, megabytes that nobody takes count as sent. What is on its way to a
+ * client does not count, so that long fast lines stay full. */
+void ad_listen_tune(int fd)
+{
+    const int most_unsent = MOST_UNSENT;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most_unsent,
+                     sizeof most_unsent);
 }
 
 static int open_socket(const struct sockaddr_storage *address, socklen_t size,
                        int v6_only)
 {
     const int on = 1;
-    const int most_unsent = MOST_UNSENT;
     int fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return -1;
     }
     /* A port whose old connections still linger is free. */
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    /* Connections inherit it. Without it, megabytes that nobody takes count as sent. What is on its way
-     * to a client does not count, so that long fast lines stay full. */
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most_unsent,
-                     sizeof most_unsent);
+    ad_listen_tune(fd);
     if (address->ss_family == AF_INET6) {
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only);
     }
@@ -102,9 +149,9 @@ enum ad_status ad_listen_tcp(const struct ad_endpoint *endpoint, const char *tex
                              uint16_t port, int *fd, uint16_t *bound,
                              struct ad_error *error)
 {
-    struct sockaddr_storage address = endpoint->address;
-    set_port(&address, port);
-    *fd = open_socket(&address, endpoint->size, endpoint->v6_only);
+    struct ad_endpoint bound_to = *endpoint;
+    ad_endpoint_set_port(&bound_to, port);
+    *fd = open_socket(&bound_to.address, bound_to.size, bound_to.v6_only);
     if (*fd < 0) {
         return ad_fail(error, AD_UNAVAILABLE, "cannot listen on %s port %u: %s", text,
                        port, strerror(errno));

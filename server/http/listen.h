@@ -23,6 +23,19 @@ enum ad_status ad_endpoint_parse(const char *option, const char *text,
 
 bool ad_endpoint_is_v4(const struct ad_endpoint *endpoint);
 
+/* Make its address one of that port. */
+void ad_endpoint_set_port(struct ad_endpoint *endpoint, uint16_t port);
+
+#define AD_LISTEN_NAME_SIZE 128 /* for any address, and any path of a unix socket */
+
+/* What an open socket is bound to: an IP address, a path, or a name that is in no folder, with @ in front.
+ * *port is 0 for a unix socket. AD_INTERNAL: the system does not say. */
+enum ad_status ad_listen_name(int fd, char text[AD_LISTEN_NAME_SIZE], uint16_t *port,
+                              struct ad_error *error) AD_MUST_CHECK;
+
+/* A TCP socket that others have opened becomes as ours are. */
+void ad_listen_tune(int fd);
+
 /* Open a listening socket at port, 0 for any free one; *bound receives the one it is bound to. text
  * is the address as messages show it. AD_UNAVAILABLE: it cannot be bound. The caller closes *fd. */
 enum ad_status ad_listen_tcp(const struct ad_endpoint *endpoint, const char *text,
