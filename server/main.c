@@ -1,4 +1,4 @@
-/* main.c - the order of start and stop, and the signals.
+/* main.c - what the daemon is asked to do, and the order of its start.
  *
  * Runs on the main thread, which waits for signals while the I/O threads and workers
  * serve. Exit status: 0 after a clean stop, 1 when it could not start or stop cleanly,
@@ -7,159 +7,32 @@
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/error.h"
-#include "base/log.h"
-#include "base/log_control.h"
 #include "base/memory_limit.h"
-#include "base/options.h"
 #include "base/options_table.h"
-#include "base/trace.h"
 #include "base/words.h"
-#include "codec/serve.h"
-#include "http/server.h"
-#include "model/loader.h"
-#include "model/repository.h"
-#include "sched/queue.h"
-#include "sched/regions.h"
-#include "sched/sequences.h"
-#include "sched/watch.h"
-#include "sched/workers.h"
+#include "daemon.h"
+#include "http/probe.h"
+#include "signals.h"
 
 #include <limits.h>
 #include <malloc.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define NS_PER_S INT64_C(1000000000)
 #define LARGE_MEMORY (4 << 20)
 #define KEPT_MEMORY (64 << 20)
-#define LAST_GRACE_NS NS_PER_S /* after the exit timeout, for what is about to end */
+#define HEALTH_PATIENCE_NS (3 * NS_PER_S)
 
-/* Everything that is started, in the order of its start. Owner: main. */
-struct daemon {
-    struct ad_options options;
-    struct ad_log log;
-    struct ad_log_control *log_control;
-    struct ad_sequences *sequences;
-    struct ad_regions *regions; /* NULL: shared memory is not offered */
-    struct ad_repository *repository;
-    struct ad_queue *queue;
-    struct ad_watch *watch;
-    struct ad_serving serving; /* for the workers */
-    struct ad_workers *workers;
-    size_t n_workers;
-    struct ad_loader *loader;
-    struct ad_tracer *tracer;
-    struct ad_server *server;
-};
-
-/* ---- signals --------------------------------------------------------------- */
-
-/* A library may have started threads before main could block the signals in them. One
- * that gets a signal of ours passes it to the main thread, whose id is the process's. */
-static void pass_to_main(int signal_number)
-{
-    (void)syscall(SYS_tgkill, getpid(), getpid(), signal_number);
-}
-
-static void exit_at_once(int signal_number)
-{
-    (void)signal_number;
-    _exit(EXIT_FAILURE);
-}
-
-static sigset_t awaited_signals(void)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGHUP);
-    return set;
-}
-
-static void set_handler(int signal_number, void (*handler)(int))
-{
-    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
-    sigemptyset(&action.sa_mask);
-    (void)sigaction(signal_number, &action, NULL);
-}
-
-/* Before any thread starts: all of them inherit the mask. Blocked first, since main
- * must never run the handler: it would pass the signal to itself without end. */
-static void block_signals(void)
-{
-    sigset_t set = awaited_signals();
-    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
-    set_handler(SIGPIPE, SIG_IGN);
-    set_handler(SIGTERM, pass_to_main);
-    set_handler(SIGINT, pass_to_main);
-    set_handler(SIGHUP, pass_to_main);
-}
-
-static enum ad_status submit_rescan(struct daemon *daemon, struct ad_error *error)
-{
-    struct ad_command *command = ad_command_create(AD_COMMAND_RESCAN);
-    if (!command) {
-        return ad_fail(error, AD_INTERNAL, "out of memory");
-    }
-    command->everything = true;
-    enum ad_status status = ad_loader_submit(daemon->loader, &command, error);
-    ad_command_free(command); /* NULL unless it was refused */
-    return status;
-}
-
-static void log_failure(const struct daemon *daemon, const char *what,
-                        const struct ad_error *error)
+void ad_daemon_log_failure(const struct daemon *daemon, const char *what,
+                           const struct ad_error *error)
 {
     const struct ad_log_field reason = ad_log_text("error", error->message);
     ad_log_write(&daemon->log, AD_LOG_ERROR, what, &reason, 1);
-}
-
-/* SIGHUP: every model that is loaded is loaded again, files that are written to are opened anew, and
- * certificates are read again. */
-static void reload(struct daemon *daemon)
-{
-    struct ad_error error = {.status = AD_OK};
-    if (ad_log_reopen(daemon->log_control, &error) != AD_OK) {
-        log_failure(daemon, "cannot reopen the log", &error);
-    }
-    ad_error_clear(&error);
-    ad_log_write(&daemon->log, AD_LOG_INFO, "reloading", NULL, 0);
-    if (daemon->tracer && ad_tracer_reopen(daemon->tracer, &error) != AD_OK) {
-        log_failure(daemon, "cannot reopen the trace file", &error);
-    }
-    ad_error_clear(&error);
-    ad_server_reload(daemon->server);
-    if (submit_rescan(daemon, &error) != AD_OK) {
-        log_failure(daemon, "cannot reload", &error);
-    }
-}
-
-/* Wait for a signal that stops the daemon. */
-static int wait_for_stop(struct daemon *daemon)
-{
-    sigset_t set = awaited_signals();
-    int signal_number = 0;
-    while (sigwait(&set, &signal_number) != 0 || signal_number == SIGHUP) {
-        reload(daemon);
-    }
-    return signal_number;
-}
-
-/* From here on a second SIGTERM or SIGINT ends the process, whatever it is doing. */
-static void let_signals_kill(void)
-{
-    sigset_t set = awaited_signals();
-    sigdelset(&set, SIGHUP);
-    set_handler(SIGTERM, exit_at_once);
-    set_handler(SIGINT, exit_at_once);
-    (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
 /* ---- start ----------------------------------------------------------------- */
@@ -310,9 +183,9 @@ static enum ad_status start_server(struct daemon *daemon, struct ad_error *error
         return status;
     }
     const struct ad_server_config config = {
-        options,        &daemon->log,  daemon->log_control, daemon->repository,
-        daemon->loader, daemon->queue, daemon->sequences,   daemon->tracer,
-        daemon->regions};
+        options,         &daemon->log,   daemon->log_control, daemon->repository,
+        daemon->loader,  daemon->queue,  daemon->sequences,   daemon->tracer,
+        daemon->regions, &daemon->passed};
     return ad_server_start(&config, &daemon->server, error);
 }
 
@@ -320,8 +193,11 @@ static enum ad_status start(struct daemon *daemon, struct ad_error *error)
 {
     raise_file_limit();
     ad_memory_share(&daemon->options, ad_memory_limit("/proc", "/sys/fs/cgroup"));
-    enum ad_status status = ad_log_control_create(&daemon->log, daemon->options.log_dir,
-                                                  &daemon->log_control, error);
+    enum ad_status status = ad_passed_take(&daemon->passed, error);
+    if (!status) {
+        status = ad_log_control_create(&daemon->log, daemon->options.log_dir,
+                                       &daemon->log_control, error);
+    }
     if (!status) {
         status = create_sequences(daemon, error);
     }
@@ -338,7 +214,7 @@ static void log_started(const struct daemon *daemon)
 {
     const struct ad_log_field fields[] = {
         ad_log_text("version", attn_version()),
-        ad_log_text("address", daemon->options.http_address),
+        ad_log_text("address", ad_server_address(daemon->server)),
         ad_log_number("port", ad_server_port(daemon->server)),
         ad_log_text("repository", ad_repository_root(daemon->repository)),
         ad_log_number("workers", (int64_t)daemon->n_workers),
@@ -349,83 +225,64 @@ static void log_started(const struct daemon *daemon)
                  sizeof fields / sizeof fields[0]);
 }
 
-/* ---- stop ------------------------------------------------------------------ */
-
-/* What still waits when the time is up is answered too. Their number. */
-static size_t fail_waiting(struct ad_queue *queue)
-{
-    struct ad_requests waiting = {NULL, NULL, 0};
-    struct ad_request *request = NULL;
-    ad_queue_take_all(queue, &waiting);
-    size_t n = waiting.n;
-    while ((request = ad_requests_shift(&waiting)) != NULL) {
-        ad_fail_code(&request->error, AD_UNAVAILABLE, "stopping",
-                     "the server stopped before the request's turn came");
-        ad_sequences_give(request, ad_clock_now_ns());
-        request->on_done(request);
-    }
-    return n;
-}
-
-/* Let the workers finish within the exit timeout. False: some still compute. */
-static bool drain(struct daemon *daemon)
-{
-    int64_t timeout_ns = (int64_t)daemon->options.exit_timeout * NS_PER_S;
-    ad_queue_close(daemon->queue);
-    if (!daemon->workers ||
-        ad_workers_join(daemon->workers, ad_clock_now_ns() + timeout_ns)) {
-        return true;
-    }
-    const struct ad_log_field failed =
-        ad_log_number("refused", (int64_t)fail_waiting(daemon->queue));
-    ad_log_write(&daemon->log, AD_LOG_WARNING, "exit timeout passed", &failed, 1);
-    return ad_workers_join(daemon->workers, ad_clock_now_ns() + LAST_GRACE_NS);
-}
-
-/* Undo start, as far as it came. Does not return when a worker cannot be waited for:
- * it still uses what would be freed. */
-static void stop(struct daemon *daemon)
-{
-    if (daemon->server) {
-        ad_server_quiesce(daemon->server);
-    }
-    ad_loader_stop(daemon->loader);
-    if (daemon->queue && !drain(daemon)) {
-        ad_log_write(&daemon->log, AD_LOG_ERROR, "stopped with requests unfinished", NULL,
-                     0);
-        _exit(EXIT_FAILURE);
-    }
-    ad_watch_stop(daemon->watch);
-    ad_server_free(daemon->server);
-    ad_loader_free(daemon->loader); /* until here it was asked, and refused */
-    ad_tracer_close(daemon->tracer);
-    ad_workers_free(daemon->workers);
-    ad_queue_free(daemon->queue);
-    ad_sequences_free(daemon->sequences);
-    ad_regions_free(daemon->regions);
-    ad_repository_free(daemon->repository);
-}
-
 /* ---- actions --------------------------------------------------------------- */
+
+static int fail_start(struct daemon *daemon, const struct ad_error *error)
+{
+    char status[sizeof error->message + 32];
+    snprintf(status, sizeof status, "cannot start: %s", error->message);
+    ad_service_manager_status(&daemon->manager, status);
+    ad_daemon_log_failure(daemon, "cannot start", error);
+    return EXIT_FAILURE;
+}
+
+static int serve(struct daemon *daemon)
+{
+    log_started(daemon);
+    int signal_number = ad_daemon_tend(daemon);
+    ad_daemon_drain(daemon, signal_number);
+    const struct ad_log_field name = ad_log_text("signal", strsignal(signal_number));
+    ad_log_write(&daemon->log, AD_LOG_INFO, "stopping", &name, 1);
+    return EXIT_SUCCESS;
+}
 
 static int run(struct daemon *daemon)
 {
     struct ad_error error = {.status = AD_OK};
-    block_signals();
-    if (start(daemon, &error) != AD_OK) {
-        log_failure(daemon, "cannot start", &error);
-        stop(daemon);
-        ad_log_control_free(daemon->log_control);
+    ad_signals_block();
+    ad_service_manager_init(&daemon->manager, &daemon->log);
+    int result =
+        start(daemon, &error) == AD_OK ? serve(daemon) : fail_start(daemon, &error);
+    ad_daemon_stop(daemon);
+    if (result == EXIT_SUCCESS) {
+        ad_log_write(&daemon->log, AD_LOG_INFO, "stopped", NULL, 0);
+    }
+    ad_passed_reset(&daemon->passed);
+    ad_service_manager_reset(&daemon->manager);
+    ad_log_control_free(daemon->log_control);
+    return result;
+}
+
+/* Neither the model repository nor the log is opened: another process has them. */
+static int check_health(const struct daemon *daemon)
+{
+    struct ad_error error = {.status = AD_OK};
+    struct ad_probe probe;
+    unsigned code = 0;
+    if (ad_probe_find(&daemon->options, &probe, &error) != AD_OK) {
+        fprintf(stderr, "attentiond: %s\n", error.message);
+        return 2;
+    }
+    int64_t deadline_ns = ad_clock_now_ns() + HEALTH_PATIENCE_NS;
+    if (ad_probe_get(&probe, "/v2/health/ready", deadline_ns, &code, &error) != AD_OK) {
+        printf("not ready: %s\n", error.message);
         return EXIT_FAILURE;
     }
-    log_started(daemon);
-    const struct ad_log_field name =
-        ad_log_text("signal", strsignal(wait_for_stop(daemon)));
-    let_signals_kill();
-    ad_log_write(&daemon->log, AD_LOG_INFO, "stopping", &name, 1);
-    stop(daemon);
-    ad_log_write(&daemon->log, AD_LOG_INFO, "stopped", NULL, 0);
-    ad_log_control_free(daemon->log_control);
+    if (code != 200) {
+        printf("not ready: the answer was status %u\n", code);
+        return EXIT_FAILURE;
+    }
+    puts("ready");
     return EXIT_SUCCESS;
 }
 
@@ -491,6 +348,7 @@ static int act(struct daemon *daemon)
     case AD_CHECK_CONFIG:
         return check_config(daemon);
     case AD_HEALTH_CHECK:
+        return check_health(daemon);
     case AD_RUN:
         break;
     }

@@ -36,6 +36,7 @@ struct ad_call *ad_call_create(struct ad_service *service,
     call->connection = connection;
     call->client = client;
     call->n_discardable = service->options->http_max_input_size;
+    atomic_fetch_add(&service->n_calls, 1);
     ad_buffer_init(&call->body);
     return call;
 }
@@ -52,6 +53,7 @@ void ad_call_free(struct ad_call *call)
     ad_buffer_reset(&call->body);
     ad_command_free(call->command);
     ad_pass_reset(&call->pass);
+    atomic_fetch_sub(&call->service->n_calls, 1);
     free(call);
 }
 
@@ -79,7 +81,7 @@ static enum MHD_Result send_reply(struct ad_call *call, struct ad_reply *reply)
     }
     reply->retry = reply->retry || call->retry;
     reply->close =
-        reply->close || atomic_load(&call->service->stopping) || ad_edge_closes(call);
+        reply->close || atomic_load(&call->service->draining) || ad_edge_closes(call);
     reply->request_id = call->id;
     ad_admit_mark(call, reply);
     if (call->refused) {

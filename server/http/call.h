@@ -54,6 +54,7 @@ struct ad_call {
     /* An infer or gradient request. */
     struct ad_request *request; /* ours until pushed, and again after on_done */
     bool counted;               /* in its version's statistics */
+    bool is_coming;             /* counted in service->n_coming */
 
     /* A load or unload. */
     struct ad_command *command; /* after on_done; NULL before */

@@ -35,7 +35,7 @@ static enum ad_status check_side(struct ad_call *call)
 {
     const struct ad_route *route = call->route;
     bool on_admin = call->client->side == AD_SIDE_ADMIN;
-    if (!route || !call->service->options->http_admin_address) {
+    if (!route || !call->service->apart) {
         return AD_OK;
     }
     if (route->admin && !on_admin) {

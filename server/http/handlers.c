@@ -14,9 +14,9 @@ static enum ad_status finish(struct ad_reply *reply, const struct ad_json *json,
     return ad_json_ok(json) ? AD_OK : ad_fail(error, AD_INTERNAL, "out of memory");
 }
 
-static bool is_stopping(const struct ad_service *service)
+static bool is_draining(const struct ad_service *service)
 {
-    return atomic_load(&service->stopping);
+    return atomic_load(&service->draining);
 }
 
 enum ad_status ad_target_acquire(const struct ad_service *service,
@@ -57,7 +57,7 @@ enum ad_status ad_handle_ready(const struct ad_service *service, const struct ad
 {
     (void)ask;
     bool ready =
-        !is_stopping(service) && (!service->options->strict_readiness ||
+        !is_draining(service) && (!service->options->strict_readiness ||
                                   ad_repository_ready(service->repository, true));
     struct ad_json json = ad_json_to(&reply->body);
     ad_json_open(&json, '{');
@@ -127,7 +127,7 @@ enum ad_status ad_handle_model_ready(const struct ad_service *service,
     struct ad_error reason = {.status = AD_OK};
     enum ad_status status = ad_target_acquire(service, ask->target, &version, &reason);
     ad_version_release(version);
-    if (status == AD_OK && is_stopping(service)) {
+    if (status == AD_OK && is_draining(service)) {
         status = ad_fail(&reason, AD_UNAVAILABLE, "the server is stopping");
     }
     if (status != AD_OK && status != AD_UNAVAILABLE) {

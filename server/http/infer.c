@@ -27,7 +27,16 @@ static void fill_codings(struct ad_call *call)
     request->reply_coding = ad_coding_negotiate(call->headers.accept_encoding);
 }
 
-enum ad_status ad_infer_begin(struct ad_call *call)
+/* It is refused, or over, or on its way to a worker. */
+static void note_arrival(struct ad_call *call)
+{
+    if (call->is_coming) {
+        call->is_coming = false;
+        atomic_fetch_sub(&call->service->n_coming, 1);
+    }
+}
+
+static enum ad_status begin(struct ad_call *call)
 {
     struct ad_service *service = call->service;
     struct ad_version *version = NULL;
@@ -55,6 +64,18 @@ enum ad_status ad_infer_begin(struct ad_call *call)
     call->request->times.begun_ns = ad_clock_now_ns();
     fill_codings(call);
     return ad_headers_check_infer(&call->headers, &call->error);
+}
+
+enum ad_status ad_infer_begin(struct ad_call *call)
+{
+    /* Counted first: whoever stops either sees it in the count or is seen here. */
+    call->is_coming = true;
+    atomic_fetch_add(&call->service->n_coming, 1);
+    enum ad_status status = begin(call);
+    if (status) {
+        note_arrival(call);
+    }
+    return status;
 }
 
 enum ad_status ad_infer_hold_body(struct ad_call *call, size_t n)
@@ -121,17 +142,19 @@ enum ad_status ad_infer_submit(struct ad_call *call)
     }
     /* Parked first: on_done may come before the push returns. From there on only what is
      * local is touched, unless the push fails. */
+    struct ad_service *service = call->service;
     struct ad_request *request = call->request;
     call->request = NULL;
     call->parked = true;
-    atomic_fetch_add(&call->service->n_parked, 1);
-    ad_parking_begin(&call->parking, &call->service->luck, call->connection,
-                     is_near(request));
-    if (ad_queue_push(call->service->queue, &request, &call->error) != AD_OK) {
+    call->is_coming = false;
+    atomic_fetch_add(&service->n_parked, 1);
+    ad_parking_begin(&call->parking, &service->luck, call->connection, is_near(request));
+    if (ad_queue_push(service->queue, &request, &call->error) != AD_OK) {
         call->request = request;
         call->retry = true;
         ad_parking_undo(&call->parking, call->connection);
     }
+    atomic_fetch_sub(&service->n_coming, 1);
     return AD_OK;
 }
 
@@ -300,6 +323,7 @@ void ad_infer_conclude(struct ad_call *call, struct ad_reply *reply)
 void ad_infer_end(struct ad_call *call)
 {
     struct ad_request *request = call->request;
+    note_arrival(call);
     if (!request) {
         return;
     }

@@ -106,6 +106,10 @@ static enum ad_status add(struct ad_listeners *listeners, struct ad_listener add
         listeners->items = grown;
         added.name = strdup(name);
     }
+    added.size = sizeof added.address;
+    if (getsockname(added.fd, (struct sockaddr *)&added.address, &added.size) != 0) {
+        added.size = 0;
+    }
     if (!added.name) {
         close(added.fd);
         return ad_fail(error, AD_INTERNAL, "out of memory");
@@ -189,21 +193,105 @@ static enum ad_status open_unix(const struct ad_options *options,
     return status;
 }
 
+/* ---- sockets that were passed --------------------------------------------------------------- */
+
+static bool is_admin(const struct ad_passed_socket *socket)
+{
+    return strcmp(socket->name, AD_LISTENERS_ADMIN) == 0;
+}
+
+static bool has_passed(const struct ad_passed *passed, bool admin)
+{
+    for (size_t i = 0; passed && i < passed->n; i++) {
+        if (is_admin(&passed->items[i]) == admin) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum ad_status adopt(struct ad_listeners *listeners,
+                            struct ad_passed_socket *socket, struct ad_error *error)
+{
+    char name[AD_LISTEN_NAME_SIZE];
+    struct ad_listener added = {.admin = is_admin(socket),
+                                .is_unix = socket->is_unix,
+                                .passed = true,
+                                .fd = socket->fd};
+    enum ad_status status = ad_listen_name(socket->fd, name, &added.port, error);
+    if (status) {
+        return status;
+    }
+    if (!added.is_unix) {
+        ad_listen_tune(added.fd);
+    }
+    socket->fd = -1;
+    return add(listeners, added, name, error);
+}
+
+/* All of one side. */
+static enum ad_status adopt_all(struct ad_listeners *listeners, struct ad_passed *passed,
+                                bool admin, struct ad_error *error)
+{
+    enum ad_status status = AD_OK;
+    for (size_t i = 0; !status && i < passed->n; i++) {
+        if (is_admin(&passed->items[i]) == admin) {
+            status = adopt(listeners, &passed->items[i], error);
+        }
+    }
+    return status;
+}
+
+/* ---- open and close ------------------------------------------------------------------------- */
+
+static enum ad_status open_public_side(const struct ad_options *options,
+                                       struct ad_passed *passed,
+                                       struct ad_listeners *listeners,
+                                       struct ad_error *error)
+{
+    if (has_passed(passed, false)) {
+        return adopt_all(listeners, passed, false, error);
+    }
+    return open_public(options, listeners, error);
+}
+
+static enum ad_status open_admin_side(const struct ad_options *options,
+                                      struct ad_passed *passed,
+                                      struct ad_listeners *listeners,
+                                      struct ad_error *error)
+{
+    if (has_passed(passed, true)) {
+        return adopt_all(listeners, passed, true, error);
+    }
+    return options->http_admin_address ? open_admin(options, listeners, error) : AD_OK;
+}
+
 enum ad_status ad_listeners_open(const struct ad_options *options,
-                                 struct ad_listeners *listeners, struct ad_error *error)
+                                 struct ad_passed *passed, struct ad_listeners *listeners,
+                                 struct ad_error *error)
 {
     *listeners = (struct ad_listeners){.items = NULL};
-    enum ad_status status = open_public(options, listeners, error);
-    if (!status && options->http_admin_address) {
-        status = open_admin(options, listeners, error);
+    enum ad_status status = open_public_side(options, passed, listeners, error);
+    if (!status) {
+        status = open_admin_side(options, passed, listeners, error);
     }
-    if (!status && options->http_unix_socket) {
+    if (!status && options->http_unix_socket && !has_passed(passed, false)) {
         status = open_unix(options, listeners, error);
     }
     if (status) {
         ad_listeners_close(listeners);
     }
     return status;
+}
+
+bool ad_listeners_have_admin(const struct ad_listeners *listeners)
+{
+    for (size_t i = 0; i < listeners->n; i++) {
+        if (listeners->items[i].admin) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Whatever else came to be at the path is not ours. */
@@ -223,7 +311,7 @@ void ad_listeners_close(struct ad_listeners *listeners)
         if (listener->fd >= 0) {
             close(listener->fd);
         }
-        if (listener->is_unix) {
+        if (listener->is_unix && !listener->passed) {
             remove_file(listeners, listener->name);
         }
         free(listener->name);

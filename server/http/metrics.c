@@ -83,6 +83,9 @@ static void write_gauges(struct ad_exposition *page, const struct ad_gauges *gau
                 "Sequences with kept keys and values.", gauges->n_sequences);
     write_gauge(page, "attentiond_kv_cache_bytes", "Kept keys and values.",
                 gauges->sequence_bytes);
+    write_gauge(page, "attentiond_draining",
+                "1 while the server stops and sends clients elsewhere.",
+                gauges->draining);
 }
 
 static void write_counts(struct ad_exposition *page, const struct ad_counts *counts)

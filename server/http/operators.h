@@ -7,6 +7,7 @@
 #include "http/counts.h"
 #include "http/request_id.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* What the scheduler holds at one moment. */
@@ -18,6 +19,7 @@ struct ad_gauges {
     uint64_t queue_bytes;    /* bodies of those that wait */
     uint64_t n_sequences;
     uint64_t sequence_bytes; /* their kept keys and values */
+    bool draining;           /* it stops, and sends clients elsewhere */
 };
 
 /* Owner: the server; one for all requests. Begins as zeros. */

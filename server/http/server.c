@@ -9,6 +9,7 @@
 #include "http/call.h"
 #include "http/connections.h"
 #include "http/listeners.h"
+#include "http/probe.h"
 #include "http/service.h"
 #include "http/tls.h"
 
@@ -19,17 +20,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #define SPARE_MEMORY ((uint64_t)16 << 10) /* of a connection, beside a request's head */
 #define OTHER_FILES (2 * AD_CONNECTIONS_EXTRA) /* than connections within the limit */
-#define SEND_PATIENCE_NS \
-    (5 * INT64_C(1000000000)) /* at a stop, for replies on their way */
+#define NS_PER_S INT64_C(1000000000)
+#define SEND_PATIENCE_NS (5 * NS_PER_S) /* at a stop, for replies on their way */
+#define BODY_PATIENCE_NS (2 * NS_PER_S) /* for requests that were let in */
+#define LAST_PATIENCE_NS NS_PER_S       /* for whatever else is asked */
 
 /* A listener and the daemon behind it; what its callbacks get. Immutable while it serves. */
 struct door {
     struct ad_server *server;
-    struct MHD_Daemon *daemon; /* owns the listening socket */
+    struct MHD_Daemon *daemon;
+    int fd; /* that it listens on, once it listens no more; -1: the daemon owns it */
     enum ad_side side;
     bool has_tls;
 };
@@ -237,19 +243,23 @@ static struct MHD_Daemon *start_daemon(struct door *door, int fd)
 static void log_listening(const struct ad_server *server,
                           const struct ad_listener *listener, bool has_tls)
 {
-    bool apart = server->service.options->http_admin_address != NULL;
-    const struct ad_log_field fields[] = {
-        listener->is_unix ? ad_log_text("path", listener->name)
-                          : ad_log_text("address", listener->name),
-        listener->is_unix
-            ? ad_log_text("mode", server->service.options->http_unix_socket_mode)
-            : ad_log_number("port", listener->port),
-        ad_log_text("tls", has_tls ? "yes" : "no"),
-        ad_log_text("serves", listener->admin ? "admin"
-                              : apart         ? "all but admin"
-                                              : "all")};
-    ad_log_write(server->service.log, AD_LOG_INFO, "listening", fields,
-                 sizeof fields / sizeof fields[0]);
+    const struct ad_service *service = &server->service;
+    struct ad_log_field fields[5];
+    size_t n = 0;
+    fields[n++] = ad_log_text(listener->is_unix ? "path" : "address", listener->name);
+    if (!listener->is_unix) {
+        fields[n++] = ad_log_number("port", listener->port);
+    } else if (!listener->passed) {
+        fields[n++] = ad_log_text("mode", service->options->http_unix_socket_mode);
+    }
+    fields[n++] = ad_log_text("tls", has_tls ? "yes" : "no");
+    fields[n++] = ad_log_text("serves", listener->admin  ? "admin"
+                                        : service->apart ? "all but admin"
+                                                         : "all");
+    if (listener->passed) {
+        fields[n++] = ad_log_text("opened_by", "service manager");
+    }
+    ad_log_write(service->log, AD_LOG_INFO, "listening", fields, n);
 }
 
 /* Serve what is listened on. A unix socket has no TLS: its file's mode says who may come. */
@@ -265,6 +275,7 @@ static enum ad_status open_doors(struct ad_server *server, struct ad_error *erro
         int fd = listener->fd;
         listener->fd = -1; /* the library closes it, whatever happens */
         *door = (struct door){.server = server,
+                              .fd = -1,
                               .side = listener->admin ? AD_SIDE_ADMIN : AD_SIDE_PUBLIC,
                               .has_tls = server->service.tls && !listener->is_unix};
         door->daemon = start_daemon(door, fd);
@@ -289,7 +300,8 @@ static void read_gauges(void *scheduler, struct ad_gauges *gauges)
         .queue_capacity = service->options->queue_size,
         .queue_bytes = atomic_load_explicit(&service->budget.total, memory_order_relaxed),
         .n_sequences = sequences.n,
-        .sequence_bytes = sequences.n_bytes};
+        .sequence_bytes = sequences.n_bytes,
+        .draining = atomic_load_explicit(&service->draining, memory_order_relaxed)};
 }
 
 static void fill_service(struct ad_service *service,
@@ -325,7 +337,8 @@ static void check_files(const struct ad_service *service)
     }
 }
 
-static enum ad_status start(struct ad_server *server, struct ad_error *error)
+static enum ad_status start(struct ad_server *server, struct ad_passed *passed,
+                            struct ad_error *error)
 {
     struct ad_service *service = &server->service;
     enum ad_status status =
@@ -338,8 +351,9 @@ static enum ad_status start(struct ad_server *server, struct ad_error *error)
                                       &server->connections, error);
     }
     if (!status) {
-        status = ad_listeners_open(service->options, &server->listeners, error);
+        status = ad_listeners_open(service->options, passed, &server->listeners, error);
     }
+    service->apart = ad_listeners_have_admin(&server->listeners);
     if (!status && service->tls) {
         ad_tls_log(service->tls, service->log);
     }
@@ -353,6 +367,9 @@ static void stop(struct ad_server *server)
 {
     for (size_t i = 0; i < server->n_doors; i++) {
         MHD_stop_daemon(server->doors[i].daemon);
+        if (server->doors[i].fd >= 0) {
+            close(server->doors[i].fd); /* its threads are gone */
+        }
     }
     ad_listeners_close(&server->listeners);
     ad_connections_free(server->connections);
@@ -388,7 +405,7 @@ enum ad_status ad_server_start(const struct ad_server_config *config,
     }
     fill_service(&created->service, config);
     created->service.operators.scheduler = created;
-    enum ad_status status = start(created, error);
+    enum ad_status status = start(created, config->passed, error);
     if (status) {
         stop(created);
         return status;
@@ -422,25 +439,60 @@ void ad_server_reload(struct ad_server *server)
     }
 }
 
+const char *ad_server_address(const struct ad_server *server)
+{
+    return server->listeners.items[0].name;
+}
+
 uint16_t ad_server_port(const struct ad_server *server)
 {
     return server->listeners.items[0].port;
 }
 
-void ad_server_quiesce(struct ad_server *server)
+enum ad_status ad_server_probe(const struct ad_server *server, int64_t deadline_ns,
+                               struct ad_error *error)
 {
-    atomic_store(&server->service.stopping, true);
+    const struct ad_listener *first = &server->listeners.items[0];
+    const struct ad_probe probe =
+        ad_probe_at(&first->address, first->size, server->doors[0].has_tls);
+    unsigned code = 0;
+    return ad_probe_get(&probe, "/v2/health/live", deadline_ns, &code, error);
 }
 
-/* Replies that were handed over a moment ago still have to be written. A client that
- * does not read its own must not hold us up for long. */
-static void wait_sent(struct ad_server *server)
+/* ---- stop ----------------------------------------------------------------------------------- */
+
+/* Wait until there are none left, or the time is up. */
+static void wait_for_none(const atomic_size_t *n, int64_t patience_ns)
 {
     const struct timespec pause = {.tv_nsec = 2000000};
-    int64_t deadline_ns = ad_clock_now_ns() + SEND_PATIENCE_NS;
-    while (atomic_load(&server->service.n_parked) > 0 &&
-           ad_clock_now_ns() < deadline_ns) {
+    int64_t deadline_ns = ad_clock_now_ns() + patience_ns;
+    while (atomic_load(n) > 0 && ad_clock_now_ns() < deadline_ns) {
         nanosleep(&pause, NULL);
+    }
+}
+
+void ad_server_drain(struct ad_server *server)
+{
+    atomic_store(&server->service.draining, true);
+}
+
+void ad_server_quiesce(struct ad_server *server)
+{
+    atomic_store(&server->service.draining, true);
+    atomic_store(&server->service.stopping, true);
+    wait_for_none(&server->service.n_coming, BODY_PATIENCE_NS);
+}
+
+/* Whoever comes from here on is turned away by the system, at once, and can go elsewhere. A socket that
+ * was passed stays as it is: there the next process takes them. */
+static void close_doors(struct ad_server *server)
+{
+    for (size_t i = 0; i < server->n_doors; i++) {
+        struct door *door = &server->doors[i];
+        door->fd = MHD_quiesce_daemon(door->daemon);
+        if (door->fd >= 0 && !server->listeners.items[i].passed) {
+            (void)shutdown(door->fd, SHUT_RDWR);
+        }
     }
 }
 
@@ -449,6 +501,10 @@ void ad_server_free(struct ad_server *server)
     if (!server) {
         return;
     }
-    wait_sent(server);
+    /* Replies that were handed over a moment ago still have to be written. A client that does not
+     * read its own must not hold us up for long. */
+    wait_for_none(&server->service.n_parked, SEND_PATIENCE_NS);
+    close_doors(server);
+    wait_for_none(&server->service.n_calls, LAST_PATIENCE_NS);
     stop(server);
 }

@@ -17,6 +17,7 @@
 #include "sched/sequences.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct ad_access;
@@ -34,8 +35,13 @@ struct ad_service {
     struct ad_access *access; /* owned by the server */
     struct ad_parking_luck luck;
     struct ad_budget budget; /* of request bodies */
+    bool apart;              /* operators have a listener of their own; immutable */
+    atomic_bool draining;    /* not ready, and every reply closes; set once, by drain */
     atomic_bool stopping;    /* set once, by quiesce */
     atomic_size_t n_parked;  /* requests suspended whose reply has not all been sent */
+    atomic_size_t n_calls;   /* requests, from their headers to the end of their reply */
+    atomic_size_t
+        n_coming; /* of them, those to infer that are let in and not yet queued */
 };
 
 #endif

@@ -76,7 +76,7 @@ static bool reaches_v6(uint16_t port)
 static void open_all(const struct ad_options *options, struct ad_listeners *listeners)
 {
     struct ad_error error = {.status = AD_OK};
-    ck_assert_msg(ad_listeners_open(options, listeners, &error) == AD_OK, "%s",
+    ck_assert_msg(ad_listeners_open(options, NULL, listeners, &error) == AD_OK, "%s",
                   error.message);
 }
 
@@ -152,7 +152,8 @@ START_TEST(bad_addresses)
         struct ad_options options = options_of(bad[i]);
         struct ad_listeners listeners;
         struct ad_error error = {.status = AD_OK};
-        ck_assert_int_eq(ad_listeners_open(&options, &listeners, &error), AD_INVALID);
+        ck_assert_int_eq(ad_listeners_open(&options, NULL, &listeners, &error),
+                         AD_INVALID);
         ck_assert_ptr_nonnull(strstr(error.message, "--http-address: expected"));
         ck_assert_uint_eq(listeners.n, 0);
         ad_error_clear(&error);
@@ -171,11 +172,11 @@ START_TEST(port_in_use)
     struct ad_error error = {.status = AD_OK};
     open_all(&first, &listeners);
     second.http_port = listeners.items[0].port;
-    ck_assert_int_eq(ad_listeners_open(&second, &other, &error), AD_UNAVAILABLE);
+    ck_assert_int_eq(ad_listeners_open(&second, NULL, &other, &error), AD_UNAVAILABLE);
     ck_assert_ptr_nonnull(strstr(error.message, "cannot listen on 127.0.0.1 port"));
     ck_assert(!reaches_v4(INADDR_LOOPBACK + 1, listeners.items[0].port));
     ad_error_clear(&error);
-    ck_assert_int_eq(ad_listeners_open(&twice, &other, &error), AD_UNAVAILABLE);
+    ck_assert_int_eq(ad_listeners_open(&twice, NULL, &other, &error), AD_UNAVAILABLE);
     ad_listeners_close(&listeners);
 }
 END_TEST
@@ -194,7 +195,7 @@ START_TEST(admin)
     ck_assert_uint_ne(listeners.items[0].port, listeners.items[1].port);
     ad_listeners_close(&listeners);
     options.http_admin_address = nowhere;
-    ck_assert_int_eq(ad_listeners_open(&options, &listeners, &error), AD_INVALID);
+    ck_assert_int_eq(ad_listeners_open(&options, NULL, &listeners, &error), AD_INVALID);
     ck_assert_ptr_nonnull(strstr(error.message, "--http-admin-address"));
     ad_error_clear(&error);
     ck_assert_int_eq(ad_listeners_check(&options, &error), AD_INVALID);
@@ -257,7 +258,8 @@ START_TEST(left_over)
     int fd = -1;
     ck_assert_int_eq(ad_listen_unix(path, mode, &fd, &error), AD_OK);
     /* somebody listens */
-    ck_assert_int_eq(ad_listeners_open(&options, &listeners, &error), AD_UNAVAILABLE);
+    ck_assert_int_eq(ad_listeners_open(&options, NULL, &listeners, &error),
+                     AD_UNAVAILABLE);
     ck_assert_ptr_nonnull(strstr(error.message, "another process listens"));
     ck_assert(reaches_path(path));
     ad_error_clear(&error);
@@ -301,7 +303,8 @@ START_TEST(other_kinds)
     for (size_t i = 0; i < 2; i++) {
         struct ad_options options = with_socket(there[i], mode);
         ad_error_clear(&error);
-        ck_assert_int_eq(ad_listeners_open(&options, &listeners, &error), AD_INVALID);
+        ck_assert_int_eq(ad_listeners_open(&options, NULL, &listeners, &error),
+                         AD_INVALID);
         ck_assert_ptr_nonnull(strstr(error.message, "is no socket"));
         ck_assert(is_there(there[i]));
     }
@@ -332,7 +335,8 @@ START_TEST(bad_sockets)
         struct ad_options options = with_socket(bad[i].path, bad[i].mode);
         struct ad_listeners listeners;
         struct ad_error error = {.status = AD_OK};
-        ck_assert_int_eq(ad_listeners_open(&options, &listeners, &error), bad[i].status);
+        ck_assert_int_eq(ad_listeners_open(&options, NULL, &listeners, &error),
+                         bad[i].status);
         ck_assert_msg(strstr(error.message, bad[i].text) != NULL, "%s", error.message);
         ck_assert_uint_eq(listeners.n, 0);
         ck_assert(!is_there(path));

@@ -53,7 +53,7 @@ static void set_up(struct scene *scene)
                                          .n_fds = 7,
                                          .max_fds = 1024,
                                          .start_ms = 1796025600123};
-    scene->gauges = (struct ad_gauges){9, 1, 2, 3, 4, 5, 6};
+    scene->gauges = (struct ad_gauges){9, 1, 2, 3, 4, 5, 6, true};
     ad_counts_add(&scene->counts, infer, "POST", 200);
     ad_counts_add(&scene->counts, infer, "POST", 200);
     ad_counts_add(&scene->counts, NULL, "BREW", 404);
@@ -108,6 +108,7 @@ static const char *const lines[] = {
     "attentiond_queue_bytes 4",
     "attentiond_sequences_active 5",
     "attentiond_kv_cache_bytes 6",
+    "attentiond_draining 1",
     "attentiond_http_requests_total{route=\"/v2/models/{model}/"
     "infer\",method=\"POST\",code=\"200\"} 2",
     "attentiond_http_requests_total{route=\"\",method=\"other\",code=\"404\"} 1",
