@@ -84,7 +84,7 @@ static void write_gauges(struct ad_exposition *page, const struct ad_gauges *gau
     write_gauge(page, "attentiond_kv_cache_bytes", "Kept keys and values.",
                 gauges->sequence_bytes);
     write_gauge(page, "attentiond_draining",
-                "1 while the server stops and sends clients elsewhere.",
+                "Is the server about to stop, and sends clients elsewhere?",
                 gauges->draining);
 }
 

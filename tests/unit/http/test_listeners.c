@@ -344,6 +344,95 @@ START_TEST(bad_sockets)
 }
 END_TEST
 
+/* ---- sockets that were passed --------------------------------------------------------------- */
+
+static struct ad_passed_socket pass(const char *name, bool is_unix)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    struct sockaddr_in in = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct ad_passed_socket passed = {.is_unix = is_unix, .name = strdup(name)};
+    strcpy(un.sun_path, path);
+    passed.fd = socket(is_unix ? AF_UNIX : AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(is_unix ? bind(passed.fd, (struct sockaddr *)&un, sizeof un)
+                             : bind(passed.fd, (struct sockaddr *)&in, sizeof in),
+                     0);
+    ck_assert_int_eq(listen(passed.fd, 1), 0);
+    return passed;
+}
+
+static struct ad_passed pass_all(const struct ad_passed_socket *sockets, size_t n)
+{
+    struct ad_passed passed = {calloc(n, sizeof *passed.items), n};
+    ck_assert_ptr_nonnull(passed.items);
+    memcpy(passed.items, sockets, n * sizeof *sockets);
+    return passed;
+}
+
+/* In place of whatever the options name; the admin one is not the first, wherever it stood. */
+START_TEST(all_passed)
+{
+    static char address[] = "192.0.2.1";
+    struct ad_options options = options_of("192.0.2.1");
+    struct ad_listeners listeners;
+    struct ad_error error = {.status = AD_OK};
+    options.http_port = 1;
+    options.http_admin_address = address;
+    options.http_unix_socket = address;
+    const struct ad_passed_socket sockets[] = {pass("admin", false), pass("", true),
+                                               pass("web", false)};
+    struct ad_passed passed = pass_all(sockets, 3);
+    ck_assert_msg(ad_listeners_open(&options, &passed, &listeners, &error) == AD_OK, "%s",
+                  error.message);
+    ck_assert_uint_eq(listeners.n, 3);
+    const struct ad_listener *items = listeners.items;
+    ck_assert(items[0].is_unix && items[0].passed && !items[0].admin);
+    ck_assert_str_eq(items[0].name, path);
+    ck_assert_uint_eq(items[0].port, 0);
+    ck_assert(!items[1].is_unix && items[1].passed && !items[1].admin);
+    ck_assert_str_eq(items[1].name, "127.0.0.1");
+    ck_assert(reaches_v4(INADDR_LOOPBACK, items[1].port));
+    ck_assert(items[2].admin && items[2].passed);
+    ck_assert(ad_listeners_have_admin(&listeners));
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_int_eq(passed.items[i].fd, -1);
+        ck_assert_uint_gt(items[i].size, 0);
+    }
+    ad_listeners_close(&listeners);
+    ck_assert(is_there(path)); /* whoever made it removes it */
+    ad_passed_reset(&passed);
+}
+END_TEST
+
+/* Each side by itself. */
+START_TEST(one_side_passed)
+{
+    static char here[] = "127.0.0.2";
+    struct ad_options options = options_of("127.0.0.1");
+    struct ad_listeners listeners;
+    struct ad_error error = {.status = AD_OK};
+    const struct ad_passed_socket operators = pass("admin", true);
+    struct ad_passed passed = pass_all(&operators, 1);
+    ck_assert_int_eq(ad_listeners_open(&options, &passed, &listeners, &error), AD_OK);
+    ck_assert_uint_eq(listeners.n, 2);
+    ck_assert(!listeners.items[0].passed && !listeners.items[0].admin);
+    ck_assert(listeners.items[1].passed && listeners.items[1].admin);
+    ad_listeners_close(&listeners);
+    ad_passed_reset(&passed);
+    (void)unlink(path);
+    options.http_admin_address = here;
+    const struct ad_passed_socket clients = pass("x", true);
+    passed = pass_all(&clients, 1);
+    ck_assert_int_eq(ad_listeners_open(&options, &passed, &listeners, &error), AD_OK);
+    ck_assert_uint_eq(listeners.n, 2);
+    ck_assert(listeners.items[0].passed && !listeners.items[0].admin);
+    ck_assert(!listeners.items[1].passed && listeners.items[1].admin);
+    ck_assert_str_eq(listeners.items[1].name, here);
+    ad_listeners_close(&listeners);
+    ad_passed_reset(&passed);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("listeners");
@@ -361,6 +450,8 @@ int main(void)
     tcase_add_test(tcase, replaced);
     tcase_add_test(tcase, other_kinds);
     tcase_add_test(tcase, bad_sockets);
+    tcase_add_test(tcase, all_passed);
+    tcase_add_test(tcase, one_side_passed);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }
