@@ -7,6 +7,9 @@ MODE ?= release
 BUILD ?= build
 B := $(BUILD)/$(MODE)
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+SYSCONFDIR ?= $(if $(filter /usr,$(PREFIX)),/etc,$(PREFIX)/etc)
+UNITDIR ?= $(PREFIX)/lib/systemd/system
 DESTDIR ?=
 CC ?= gcc
 V ?= 0
@@ -68,7 +71,7 @@ all: $B/attentiond $B/libattention.so ## build daemon and library (MODE=release|
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # ---- objects -----------------------------------------------------------------------------------
 
@@ -76,8 +79,8 @@ help: ## list the targets
 FORCE:
 $B/flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(CC) $(ALL_CFLAGS) | $(ALL_LDFLAGS)' | cmp -s - $@ || \
-		echo '$(CC) $(ALL_CFLAGS) | $(ALL_LDFLAGS)' > $@
+	@echo '$(CC) $(ALL_CFLAGS) | $(ALL_LDFLAGS) $(RUNPATH)' | cmp -s - $@ || \
+		echo '$(CC) $(ALL_CFLAGS) | $(ALL_LDFLAGS) $(RUNPATH)' > $@
 
 .PRECIOUS: $B/%.o
 
@@ -127,7 +130,10 @@ symbols: $B/libattention.so ## compare the library's exports with lib/libattenti
 		| grep -v -x -e attn_bool -e attn_int -e attn_real > $B/symbols.header
 	@diff $B/symbols.map $B/symbols.so
 	@diff $B/symbols.map $B/symbols.header
-	@echo 'symbols: exports, map and header agree'
+	@sed -n 's/^ \(attn_[a-z0-9_]*\)@.*/\1/p' $(wildcard config/debian/libattention0.symbols \
+		debian/libattention0.symbols) | sort > $B/symbols.deb
+	@diff $B/symbols.map $B/symbols.deb
+	@echo 'symbols: exports, map, header and package agree'
 
 # ---- daemon ------------------------------------------------------------------------------------
 
@@ -138,26 +144,45 @@ $B/server/lib$(1).a: $(patsubst %.c,$B/%.o,$(wildcard server/$(1)/*.c))
 endef
 $(foreach layer,$(SERVER_LAYERS),$(eval $(call server_layer,$(layer))))
 
-# The daemon finds the library beside itself in the build tree, and in ../lib once installed.
+# The daemon finds the library beside itself in the build tree, and in ../lib once installed. Packages,
+# whose library lies where the loader looks anyway, leave it out.
+RUNPATH ?= $$ORIGIN:$$ORIGIN/../lib
 MAIN_OBJECTS := $(patsubst %.c,$B/%.o,$(wildcard server/*.c))
 $B/attentiond: $(MAIN_OBJECTS) $(SERVER_ARCHIVES) $B/libattention.so
 	@echo '  LD    $@'
-	$(Q)$(CC) -pie $(ALL_LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib' -o $@ $(MAIN_OBJECTS) \
+	$(Q)$(CC) -pie $(ALL_LDFLAGS) $(RUNPATH:%='-Wl,-rpath,%') -o $@ $(MAIN_OBJECTS) \
 		$(SERVER_ARCHIVES) -L$B -lattention $(SERVER_LIBS)
 
 .PHONY: install
-install: all ## install under DESTDIR and PREFIX: daemon, library, header, pkg-config, demo models
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig \
-		$(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/attentiond
+install: all $(LIB_ARCHIVE) ## install under DESTDIR and PREFIX: daemon, library, header, pkg-config, demo models, manual
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig \
+		$(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/attentiond \
+		$(DESTDIR)$(PREFIX)/share/man/man8
 	install -m 755 $B/attentiond $(DESTDIR)$(PREFIX)/bin/
-	install -m 755 $(SO_REAL) $(DESTDIR)$(PREFIX)/lib/
-	ln -sf $(notdir $(SO_REAL)) $(DESTDIR)$(PREFIX)/lib/$(SO_NAME)
-	ln -sf $(SO_NAME) $(DESTDIR)$(PREFIX)/lib/libattention.so
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' lib/libattention.pc.in \
-		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/libattention.pc
+	install -m 644 $(SO_REAL) $(LIB_ARCHIVE) $(DESTDIR)$(LIBDIR)/
+	ln -sf $(notdir $(SO_REAL)) $(DESTDIR)$(LIBDIR)/$(SO_NAME)
+	ln -sf $(SO_NAME) $(DESTDIR)$(LIBDIR)/libattention.so
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|' \
+		-e 's|@VERSION@|$(VERSION)|' lib/libattention.pc.in \
+		> $(DESTDIR)$(LIBDIR)/pkgconfig/libattention.pc
 	install -m 644 include/attention.h $(DESTDIR)$(PREFIX)/include/
 	install -m 644 config/attentiond.json $(DESTDIR)$(PREFIX)/share/attentiond/
 	cp -R config/models $(DESTDIR)$(PREFIX)/share/attentiond/
+	awk -f config/man/options.awk README.md | sed -e '/^@OPTIONS@$$/{r /dev/stdin' -e 'd}' \
+		-e 's/@VERSION@/$(VERSION)/' config/man/attentiond.8.in \
+		> $(DESTDIR)$(PREFIX)/share/man/man8/attentiond.8
+
+# A configuration that is there already is left as it is.
+.PHONY: install-service
+install-service: install ## the same, with systemd units, their user, and a configuration where there is none
+	install -d $(DESTDIR)$(UNITDIR) $(DESTDIR)$(PREFIX)/lib/sysusers.d $(DESTDIR)$(SYSCONFDIR)/attentiond
+	for unit in attentiond.service attentiond.socket; do \
+		sed -e 's|/usr/bin/attentiond|$(PREFIX)/bin/attentiond|' -e 's|/etc/att|$(SYSCONFDIR)/att|' \
+			config/systemd/$$unit > $(DESTDIR)$(UNITDIR)/$$unit || exit 1; \
+	done
+	install -m 644 config/systemd/sysusers.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/attentiond.conf
+	configuration=$(DESTDIR)$(SYSCONFDIR)/attentiond/attentiond.json; [ -e $$configuration ] || \
+		sed 's|/usr/share|$(PREFIX)/share|' config/systemd/attentiond.json > $$configuration
 
 # ---- running -----------------------------------------------------------------------------------
 
@@ -180,6 +205,39 @@ check: test-deps ## install what is missing, build, pass every test
 	$(Q)$(MAKE) --no-print-directory check-built
 
 # ---- packages ----------------------------------------------------------------------------------
+
+# Debian packages are built from a copy of what they need, with config/debian as its debian/.
+DEB_PACKAGES := $(BUILD_PACKAGES) dpkg-dev debhelper lintian
+CHECK_DEB_PACKAGES := $(DEB_PACKAGES) mmdebstrap systemd curl python3 iproute2 util-linux
+DEB := $(abspath $(BUILD))/deb
+DEB_SOURCES := LICENSE Makefile README.md config include lib server
+# A make inside of dpkg-buildpackage is to know nothing of this one.
+CLEAN_ENVIRONMENT := env -u MAKEFLAGS -u MAKEOVERRIDES -u MAKELEVEL -u MFLAGS -u MODE -u BUILD -u CC \
+	-u CFLAGS -u LDFLAGS -u PREFIX -u DESTDIR
+
+.PHONY: deb
+deb: ## build Debian packages of daemon, library and header: build/deb
+	@tests/install-packages.sh $(DEB_PACKAGES)
+	$(Q)$(MAKE) --no-print-directory $(DEB)/built
+	@ls $(DEB)/*.deb
+
+$(DEB)/built: $(shell find $(DEB_SOURCES) -type f)
+	@rm -rf $(DEB)/attentiond $(DEB)/*.deb $(DEB)/attentiond_* $@
+	@mkdir -p $(DEB)/attentiond
+	$(Q)cp -Rp $(DEB_SOURCES) $(DEB)/attentiond
+	$(Q)mv $(DEB)/attentiond/config/debian $(DEB)/attentiond/debian
+	@head -n 1 $(DEB)/attentiond/debian/changelog | grep -q '^attentiond ($(VERSION)-' || \
+		{ echo 'config/debian/changelog does not begin with version $(VERSION)'; exit 1; }
+	@echo "  DEB   $(DEB)/attentiond, log $(DEB)/build.log"
+	$(Q)cd $(DEB)/attentiond && $(CLEAN_ENVIRONMENT) dpkg-buildpackage -us -uc -b -jauto \
+		> ../build.log 2>&1 || { tail -n 40 ../build.log; exit 1; }
+	@touch $@
+
+.PHONY: check-deb
+check-deb: ## install, run, upgrade and remove the packages in a Debian of their own (root)
+	@tests/install-packages.sh $(CHECK_DEB_PACKAGES)
+	$(Q)$(MAKE) --no-print-directory $(DEB)/built
+	@tests/deb/run.sh $(DEB)
 
 # ---- container image ---------------------------------------------------------------------------
 
@@ -301,6 +359,7 @@ check-all: ## check, plus sanitizers, clang, valgrind, 64-bit ARM and a publishe
 	$(Q)$(MAKE) --no-print-directory MODE=tsan check-sanitized
 	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/clang CC=clang all check-unit check-golden
 	$(Q)$(MAKE) --no-print-directory check-valgrind check-ocr check-neon
+	$(Q)$(MAKE) --no-print-directory check-deb
 	@echo 'check-all: every suite passed'
 
 .PHONY: check-sanitized
