@@ -21,7 +21,7 @@ BUILD_PACKAGES := gcc libc6-dev pkg-config libmicrohttpd-dev libjansson-dev \
 TEST_PACKAGES := $(BUILD_PACKAGES) check curl openssl python3 zstd
 NEON_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 CHECK_ALL_PACKAGES := $(TEST_PACKAGES) $(NEON_PACKAGES) clang libclang-rt-14-dev clang-format valgrind \
-	shellcheck universal-ctags python3-onnx python3-numpy $(if $(shell command -v npm),,npm)
+	yamllint prometheus shellcheck universal-ctags python3-onnx python3-numpy $(if $(shell command -v npm),,npm)
 
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wvla -Wmissing-prototypes \
 	-Wstrict-prototypes -Wpointer-arith -Wcast-qual -Wformat=2 -Wundef -Werror
@@ -265,6 +265,14 @@ cross-deps:
 
 # ---- cluster -----------------------------------------------------------------------------------
 
+CLUSTER_PACKAGES := python3 haproxy prometheus yamllint
+CLUSTER ?= processes
+
+.PHONY: check-cluster
+check-cluster: all ## restart, kill and add daemons behind HAProxy under load (CLUSTER=processes|containers)
+	@tests/install-packages.sh $(CLUSTER_PACKAGES)
+	@CLUSTER=$(CLUSTER) tests/cluster/run.sh $B/attentiond
+
 # ---- tests -------------------------------------------------------------------------------------
 
 UNIT_TESTS := $(patsubst %.c,$B/%,$(wildcard tests/unit/*/test_*.c))
@@ -360,6 +368,7 @@ check-all: ## check, plus sanitizers, clang, valgrind, 64-bit ARM and a publishe
 	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/clang CC=clang all check-unit check-golden
 	$(Q)$(MAKE) --no-print-directory check-valgrind check-ocr check-neon
 	$(Q)$(MAKE) --no-print-directory check-deb
+	$(Q)$(MAKE) --no-print-directory check-cluster
 	@echo 'check-all: every suite passed'
 
 .PHONY: check-sanitized

@@ -106,6 +106,20 @@ shell() {
     shellcheck -x -P SCRIPTDIR -e SC2317 "${scripts[@]}"
 }
 
+yaml() {
+    yamllint -s -d '{extends: relaxed, rules: {line-length: {max: 140}}}' docker config tests/cluster
+}
+
+# Rules, and what the dashboard asks, are read by promtool; alerts fire when they should.
+prometheus() {
+    local board=config/grafana/dashboards/attentiond.json asked
+    promtool check config config/prometheus/prometheus.yml >/dev/null
+    promtool test rules tests/cluster/rules_test.yml 2>&1 | grep -v -e '^Unit Testing' -e '^ *SUCCESS' -e '^$'
+    asked=$(mktemp)
+    python3 tests/cluster/expressions.py "$board" >"$asked" && promtool check rules "$asked" >/dev/null
+    rm -f "$asked"
+}
+
 check_with clang-format 'C files are formatted' formatting
 check 'files have at most 600 lines' file_length
 check 'functions have at most 80 lines' function_length
@@ -116,5 +130,7 @@ check 'the library does not print, exit, start threads or read the environment' 
 check 'conditional compilation stays in lib/kernels' no_conditionals
 check 'every file says its job' openings
 check_with shellcheck 'shell scripts pass shellcheck' shell
+check_with yamllint 'YAML files are in order' yaml
+check_with promtool 'Prometheus takes its rules and what the dashboard asks' prometheus
 echo "lint: $passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
