@@ -96,6 +96,7 @@ static enum ad_status open_root(struct daemon *daemon, const char *root,
         return ad_fail(error, AD_INTERNAL, "out of memory");
     }
     const struct ad_repository_config config = {.root = root,
+                                                .name = daemon->options.model_name,
                                                 .mode = mode,
                                                 .startup = startup.items,
                                                 .n_startup = startup.n,
@@ -328,6 +329,11 @@ static int check_config(struct daemon *daemon)
         return EXIT_FAILURE;
     }
     size_t n_faults = print_faults(&view);
+    if (view.n_models == 0 && control_mode(&daemon->options) == AD_CONTROL_NONE) {
+        printf("%s: no model: no config.json there or in a folder of it\n",
+               ad_repository_root(daemon->repository));
+        n_faults++;
+    }
     if (n_faults == 0) {
         printf("OK: %zu models in %s\n", view.n_models,
                ad_repository_root(daemon->repository));

@@ -2,6 +2,7 @@
  *
  * Runs on one thread at a time: main's while it starts, the loader's after that. A load is made
  * aside; only what has come out well replaces what serves. */
+#include "model/layout.h"
 #include "model/reload.h"
 #include "model/repository.h"
 #include "model/scan.h"
@@ -19,22 +20,6 @@ static enum ad_status out_of_memory(struct ad_error *error, const char *name)
 }
 
 /* ---- which models there are ------------------------------------------------------------------ */
-
-/* Whether a folder of the repository is a model; a name that no path could ask for is logged. */
-static bool is_model(const char *name, const struct ad_log *log)
-{
-    if (strcmp(name, "lost+found") == 0) {
-        return false; /* a volume's own, where the repository is the root of one */
-    }
-    if (ad_scan_is_servable(name)) {
-        return true;
-    }
-    const struct ad_log_field fields[] = {
-        ad_log_text("entry", name),
-        ad_log_text("reason", "a model's name is UTF-8 without control characters")};
-    ad_log_write(log, AD_LOG_WARNING, "entry skipped", fields, 2);
-    return false;
-}
 
 static bool has_name(const struct ad_names *names, const char *name)
 {
@@ -74,20 +59,19 @@ static void remove_gone(struct ad_repository *repository, const struct ad_names 
     }
 }
 
-/* Make the table's models those of the disk. log: for entries that are skipped. */
+/* Make the table's models those of the disk. skipped: the log for entries that are no models. */
 static enum ad_status sync_names(struct ad_repository *repository,
-                                 const struct ad_log *log, struct ad_error *error)
+                                 const struct ad_log *skipped, struct ad_error *error)
 {
     struct ad_names names;
-    enum ad_status status = ad_scan_folders(repository->root, log, &names, error);
+    enum ad_status status = ad_layout_look(&repository->layout, skipped, &names, error);
     if (status) {
         return status;
     }
     remove_gone(repository, &names);
     for (size_t i = 0; i < names.n && !status; i++) {
         struct ad_entry *entry = NULL;
-        if (!ad_table_find(repository, names.items[i], strlen(names.items[i])) &&
-            is_model(names.items[i], log)) {
+        if (!ad_table_find(repository, names.items[i], strlen(names.items[i]))) {
             status =
                 ad_table_insert(repository, names.items[i],
                                 repository->mode != AD_CONTROL_EXPLICIT, &entry, error);
@@ -103,7 +87,7 @@ static bool has_changed(const struct ad_repository *repository,
                         const struct ad_entry *entry)
 {
     char *folder = NULL;
-    if (asprintf(&folder, "%s/%s", repository->root, entry->name) < 0) {
+    if (ad_layout_path(&repository->layout, entry->name, &folder, NULL)) {
         return false;
     }
     const bool same = ad_stamps_hold(&entry->stamps, folder);
@@ -171,12 +155,27 @@ static bool has_folder(const struct ad_repository *repository, const char *name)
 {
     char *folder = NULL;
     struct stat about;
-    if (asprintf(&folder, "%s/%s", repository->root, name) < 0) {
+    if (!ad_layout_may_have(&repository->layout, name) ||
+        ad_layout_path(&repository->layout, name, &folder, NULL)) {
         return false;
     }
     const bool is_there = stat(folder, &about) == 0 && S_ISDIR(about.st_mode);
     free(folder);
     return is_there;
+}
+
+static enum ad_status no_folder(const struct ad_repository *repository, const char *name,
+                                struct ad_error *error)
+{
+    const struct ad_layout *layout = &repository->layout;
+    return ad_layout_may_have(layout, name)
+               ? ad_fail(error, AD_NOT_FOUND,
+                         "failed to load '%s': %s/%s: no such folder", name, layout->root,
+                         name)
+               : ad_fail(error, AD_NOT_FOUND,
+                         "failed to load '%s': no such model, the only one in %s is "
+                         "called '%s'",
+                         name, layout->root, layout->only);
 }
 
 /* The model's entry, which is new when only now it was heard of. */
@@ -189,8 +188,7 @@ static enum ad_status find_or_insert(struct ad_repository *repository, const cha
         return AD_OK;
     }
     if (needs_folder && !has_folder(repository, name)) {
-        return ad_fail(error, AD_NOT_FOUND, "failed to load '%s': %s/%s: no such folder",
-                       name, repository->root, name);
+        return no_folder(repository, name, error);
     }
     return ad_table_insert(repository, name, false, entry, error);
 }
@@ -315,6 +313,11 @@ static enum ad_status want_startup(struct ad_repository *repository,
         }
         struct ad_entry *entry = NULL;
         enum ad_status status = check_name(name, error);
+        if (!status && !ad_layout_may_have(&repository->layout, name)) {
+            status = ad_fail(error, AD_INVALID,
+                             "--load-model: '%s': the only model in %s is called '%s'",
+                             name, config->root, repository->layout.only);
+        }
         if (!status) {
             /* one that is not there is kept with that reason */
             status = find_or_insert(repository, name, false, &entry, error);
@@ -327,34 +330,53 @@ static enum ad_status want_startup(struct ad_repository *repository,
     return AD_OK;
 }
 
-static struct ad_repository *create(const struct ad_repository_config *config)
+static enum ad_status create(const struct ad_repository_config *config,
+                             struct ad_repository **repository, struct ad_error *error)
 {
     struct ad_repository *created = calloc(1, sizeof *created);
-    if (!created) {
-        return NULL;
-    }
-    created->root = strdup(config->root);
-    if (!created->root || pthread_mutex_init(&created->lock, NULL) != 0) {
-        free(created->root);
+    if (!created || pthread_mutex_init(&created->lock, NULL) != 0) {
         free(created);
-        return NULL;
+        return ad_fail(error, AD_INTERNAL, "%s: out of memory", config->root);
+    }
+    enum ad_status status =
+        ad_layout_init(&created->layout, config->root, config->name, config->log, error);
+    if (status) {
+        ad_repository_free(created);
+        return status;
     }
     created->mode = config->mode;
     created->log = config->log;
     created->on_retired = config->on_retired;
     created->context = config->context;
-    return created;
+    *repository = created;
+    return AD_OK;
+}
+
+/* Who points at the wrong folder is told what was looked for. */
+static void note_empty(const struct ad_repository *repository)
+{
+    bool has_config = repository->mode == AD_CONTROL_EXPLICIT; /* models may be sent */
+    for (size_t i = 0; i < repository->n_entries && !has_config; i++) {
+        has_config = ad_stamp_is_there(&repository->entries[i]->stamps.config);
+    }
+    if (!has_config) {
+        const struct ad_log_field fields[] = {
+            ad_log_text("repository", ad_repository_root(repository)),
+            ad_log_text("reason", "no config.json there or in a folder of it")};
+        ad_log_write(repository->log, AD_LOG_WARNING, "no model found", fields, 2);
+    }
 }
 
 enum ad_status ad_repository_open(const struct ad_repository_config *config,
                                   struct ad_repository **repository,
                                   struct ad_error *error)
 {
-    struct ad_repository *created = create(config);
-    if (!created) {
-        return ad_fail(error, AD_INTERNAL, "%s: out of memory", config->root);
+    struct ad_repository *created = NULL;
+    enum ad_status status = create(config, &created, error);
+    if (status) {
+        return status;
     }
-    enum ad_status status = sync_names(created, config->log, error);
+    status = sync_names(created, config->log, error);
     if (!status && config->mode == AD_CONTROL_EXPLICIT) {
         status = want_startup(created, config, error);
     }
@@ -365,6 +387,7 @@ enum ad_status ad_repository_open(const struct ad_repository_config *config,
         ad_repository_free(created);
         return status;
     }
+    note_empty(created);
     *repository = created;
     return AD_OK;
 }
@@ -380,6 +403,6 @@ void ad_repository_free(struct ad_repository *repository)
     }
     pthread_mutex_destroy(&repository->lock);
     free(repository->entries);
-    free(repository->root);
+    ad_layout_reset(&repository->layout);
     free(repository);
 }

@@ -1,6 +1,7 @@
 /* load.c - read one model's config, find its versions and make their layers.
  *
- * Which versions there are: the folders named by a decimal number, or what the files at hand name. A
+ * Which versions there are: the folders named by a decimal number, a weights file beside the config
+ * where there are no such folders (version 1), or what the files at hand name. A
  * layer without parameters, that is one that the library makes without weights, reads no weights
  * file; its versions are its folders like any other's, or version 1 when it has none. What is wrong
  * with a model stays with that model: only a lack of memory for our own records ends the loading. A
@@ -22,7 +23,6 @@
 /* What the functions below share while one model is loaded. */
 struct loading {
     const struct ad_source *source;
-    char *folder; /* <root>/<model> */
     struct ad_manifest manifest;
     bool needs_weights;
     struct ad_made *made;
@@ -81,9 +81,14 @@ static enum attn_status create_layer(const struct ad_manifest *manifest,
 static enum ad_status load_from_disk(const struct loading *loading, const char *version,
                                      attn_layer **layer, struct ad_error *error)
 {
-    char *folder = NULL;
+    const char *folder = loading->source->folder;
+    char *own = NULL;
     char *path = NULL;
-    enum ad_status status = join(loading->folder, version, &folder, error);
+    enum ad_status status = AD_OK;
+    if (!loading->made->stamps.is_flat) {
+        status = join(folder, version, &own, error);
+        folder = own;
+    }
     if (!status) {
         status = join(folder, loading->manifest.file, &path, error);
     }
@@ -96,7 +101,7 @@ static enum ad_status load_from_disk(const struct loading *loading, const char *
         }
     }
     free(path);
-    free(folder);
+    free(own);
     return status;
 }
 
@@ -136,7 +141,7 @@ static enum ad_status load_layer(const struct loading *loading, const char *vers
     }
     struct attn_error why = {0};
     return attn_layer_create(&loading->manifest.spec, NULL, layer, &why)
-               ? refuse(loading->folder, &why, error)
+               ? refuse(loading->source->folder, &why, error)
                : AD_OK;
 }
 
@@ -302,7 +307,7 @@ static enum ad_status find_folders(const struct loading *loading, struct numbers
     struct ad_stamps *stamps = &loading->made->stamps;
     struct ad_error why = {0};
     enum ad_status status =
-        ad_stamps_take_versions(stamps, loading->folder, loading->manifest.file,
+        ad_stamps_take_versions(stamps, loading->source->folder, loading->manifest.file,
                                 loading->needs_weights, source->log, &why);
     /* with a config given, a layer without parameters needs no folder */
     const bool needless =
@@ -331,9 +336,10 @@ static enum ad_status find_versions(const struct loading *loading, struct number
         return status;
     }
     if (loading->needs_weights) {
-        return ad_fail(error, AD_INVALID,
-                       "%s: no version, expected a folder such as 1/ with %s",
-                       loading->folder, loading->manifest.file);
+        return ad_fail(
+            error, AD_INVALID,
+            "%s: no version, expected %s beside config.json or in a folder such as 1/",
+            loading->source->folder, loading->manifest.file);
     }
     found->items[found->n++] = 1;
     return AD_OK;
@@ -351,8 +357,8 @@ static enum ad_status load_named(const struct loading *loading,
     struct ad_slot *slot = &slots->items[slots->n++];
     slot->number = number;
     struct ad_error why = {0};
-    ad_fail(&why, AD_NOT_FOUND, "%s/%" PRIu64 ": no such version", loading->folder,
-            number);
+    ad_fail(&why, AD_NOT_FOUND, "%s/%" PRIu64 ": no such version",
+            loading->source->folder, number);
     return set_reason(loading, slot, why.message, error);
 }
 
@@ -422,7 +428,7 @@ static enum ad_status load_config(struct loading *loading, struct ad_error *erro
     const struct ad_source *source = loading->source;
     struct ad_stamps *stamps = &loading->made->stamps;
     char *path;
-    enum ad_status status = join(loading->folder, "config.json", &path, error);
+    enum ad_status status = join(loading->source->folder, "config.json", &path, error);
     if (status) {
         return status;
     }
@@ -433,7 +439,7 @@ static enum ad_status load_config(struct loading *loading, struct ad_error *erro
     if (strcmp(source->name, "stats") == 0) {
         status = ad_fail(error, AD_INVALID,
                          "%s: a model cannot be called stats, /v2/models/stats is taken",
-                         loading->folder);
+                         loading->source->folder);
     } else if (source->config) {
         status = ad_manifest_parse(&loading->manifest, source->config, source->n_config,
                                    "parameters.config", error);
@@ -480,11 +486,7 @@ enum ad_status ad_model_make(const struct ad_source *source, struct ad_made *mad
     memset(made, 0, sizeof *made);
     struct loading loading = {.source = source, .made = made};
     struct ad_error *why = &made->why;
-    enum ad_status status = join(source->root, source->name, &loading.folder, why);
-    if (!status) {
-        status = load_model(&loading, why);
-    }
-    free(loading.folder);
+    enum ad_status status = load_model(&loading, why);
     if (status == AD_INTERNAL) {
         ad_fail(error, AD_INTERNAL, "%s", why->message);
         ad_made_reset(made);

@@ -12,7 +12,7 @@
 
 /* What to load. All of it is borrowed. */
 struct ad_source {
-    const char *root; /* the model's folder is <root>/<name> */
+    const char *folder; /* the model's */
     const char *name;
     const char *config; /* instead of config.json; NULL: that is read */
     size_t n_config;

@@ -121,10 +121,24 @@ static enum ad_status install(struct ad_repository *repository, struct ad_entry 
     return !failed ? AD_OK : made->why.status ? made->why.status : AD_INVALID;
 }
 
+/* For lack of memory; *error says so already. */
+static enum ad_status give_up(struct ad_repository *repository, struct ad_entry *entry)
+{
+    ad_table_set_loading(repository, entry, false);
+    const struct ad_log_field fields[] = {ad_log_text("model", entry->name),
+                                          ad_log_text("reason", "out of memory")};
+    ad_log_write(repository->log, AD_LOG_ERROR, "model not loaded", fields, 2);
+    return AD_INTERNAL;
+}
+
 enum ad_status ad_reload(struct ad_repository *repository, struct ad_entry *entry,
                          struct ad_source *source, struct ad_error *error)
 {
-    source->root = repository->root;
+    char *folder = NULL;
+    if (ad_layout_path(&repository->layout, entry->name, &folder, error)) {
+        return give_up(repository, entry);
+    }
+    source->folder = folder;
     source->name = entry->name;
     source->old = &entry->slots;
     source->log = repository->log;
@@ -140,11 +154,7 @@ enum ad_status ad_reload(struct ad_repository *repository, struct ad_entry *entr
         }
         ad_made_reset(&made);
     }
-    if (status == AD_INTERNAL) {
-        ad_table_set_loading(repository, entry, false);
-        const struct ad_log_field fields[] = {ad_log_text("model", entry->name),
-                                              ad_log_text("reason", "out of memory")};
-        ad_log_write(repository->log, AD_LOG_ERROR, "model not loaded", fields, 2);
-    }
-    return status;
+    free(folder);
+    source->folder = NULL;
+    return status == AD_INTERNAL ? give_up(repository, entry) : status;
 }

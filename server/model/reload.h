@@ -6,7 +6,7 @@
 #include "model/load.h"
 #include "model/table.h"
 
-/* Load what source says (its root, name, old and log are filled in here) and swap it in, unless what
+/* Load what source says (its folder, name, old and log are filled in here) and swap it in, unless what
  * serves is better: see repository.h. The model is wanted from now on. AD_NOT_FOUND, AD_INVALID: it
  * has failed, and the reason is in the table. AD_INTERNAL: out of memory, the versions are as before
  * and will be looked at again. */

@@ -12,7 +12,7 @@
 
 const char *ad_repository_root(const struct ad_repository *repository)
 {
-    return repository->root;
+    return repository->layout.root;
 }
 
 enum ad_control_mode ad_repository_mode(const struct ad_repository *repository)

@@ -1,9 +1,13 @@
 /* repository.h - the models on disk, loaded: <root>/<model>/config.json and
  * <root>/<model>/<version>/model.safetensors.
  *
+ * The root may be one model itself: config.json lies in it. That is called as the root's folder, or as
+ * --model-name says, which renames the only folder of a root just as well.
+ *
  * A folder is a model unless its name starts with '.' or cannot be asked for (not UTF-8, control
  * characters), which is logged. Versions are decimal, 1 to 2^63-1, without leading zeros; other
- * entries of a model's folder are ignored. A layer without parameters reads no weights file: its
+ * entries of a model's folder are ignored. Without such folders, a weights file beside config.json is
+ * version 1. A layer without parameters reads no weights file: its
  * versions are its folders all the same, or version 1 when it has none. Of the versions found, the
  * config's version_policy picks those to serve. The default version is the highest that is ready. A
  * model or version that cannot be loaded is kept with its reason.
@@ -67,6 +71,7 @@ struct ad_repository; /* see table.h */
 
 struct ad_repository_config {
     const char *root;
+    const char *name; /* what its only model is called; NULL: as its folder */
     enum ad_control_mode mode;
     const char *const *startup; /* EXPLICIT: models to load at the start; {"*"}: all */
     size_t n_startup;
@@ -78,8 +83,8 @@ struct ad_repository_config {
 };
 
 /* Open root and load what the mode says, one log line each. Fails only when root itself cannot be
- * read (AD_NOT_FOUND, AD_INVALID), a startup name cannot be a model's (AD_INVALID) or memory runs
- * out; a broken model is kept with its reason. */
+ * read (AD_NOT_FOUND, AD_INVALID) or is one model and many at once (AD_INVALID), a name cannot be a
+ * model's (AD_INVALID) or memory runs out; a broken model is kept with its reason. */
 enum ad_status ad_repository_open(const struct ad_repository_config *config,
                                   struct ad_repository **repository,
                                   struct ad_error *error) AD_MUST_CHECK;
@@ -157,9 +162,10 @@ enum ad_status ad_repository_unload(struct ad_repository *repository, const char
                                     struct ad_error *error) AD_MUST_CHECK;
 
 /* Look at the disk. Modes NONE and POLL: load what is new or has changed, unload what has gone.
- * EXPLICIT: learn which models there are. everything: reload all that is to be served too, changed
+ * EXPLICIT: learn which models there are. A root that has become one model, or many, has new names:
+ * what had others has gone. everything: reload all that is to be served too, changed
  * or not, but for what came with files of its own. What is wrong with a model is its reason and no
- * failure; AD_NOT_FOUND, AD_INVALID: root cannot be read, and everything serves on. */
+ * failure; AD_NOT_FOUND, AD_INVALID: root cannot be read or understood, and everything serves on. */
 enum ad_status ad_repository_rescan(struct ad_repository *repository, bool everything,
                                     struct ad_error *error) AD_MUST_CHECK;
 

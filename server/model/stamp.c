@@ -44,6 +44,11 @@ struct ad_stamp ad_stamp_of(const char *path)
     return stamp;
 }
 
+bool ad_stamp_is_there(const struct ad_stamp *stamp)
+{
+    return stamp->inode != 0 || stamp->device != 0;
+}
+
 bool ad_stamp_same(const struct ad_stamp *a, const struct ad_stamp *b)
 {
     return !a->unsure && !b->unsure && a->device == b->device && a->inode == b->inode &&
@@ -58,16 +63,30 @@ static int compare_numbers(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
-/* The stamp of <folder>/<name>/<file>; false: out of memory. */
+/* The stamp of <folder>/<name>/<file>, or with name NULL <folder>/<file>; false: out of memory. */
 static bool stamp_weights(const char *folder, const char *name, const char *file,
                           struct ad_stamp *stamp)
 {
     char *path = NULL;
-    if (asprintf(&path, "%s/%s/%s", folder, name, file) < 0) {
+    if (asprintf(&path, "%s/%s%s%s", folder, name ? name : "", name ? "/" : "", file) <
+        0) {
         return false;
     }
     *stamp = ad_stamp_of(path);
     free(path);
+    return true;
+}
+
+/* Without folders: the file beside config.json, if it is there. False: out of memory. */
+static bool stamp_flat(const char *folder, struct ad_stamps *stamps)
+{
+    struct ad_version_stamp *version = &stamps->versions[0];
+    if (!stamp_weights(folder, NULL, stamps->file, &version->weights)) {
+        return false;
+    }
+    stamps->is_flat = ad_stamp_is_there(&version->weights);
+    version->number = 1;
+    stamps->n_versions = stamps->is_flat ? 1 : 0;
     return true;
 }
 
@@ -88,6 +107,9 @@ static enum ad_status stamp_versions(const struct ad_names *names, const char *f
         stamps->n_versions++;
         enough = !needs_weights ||
                  stamp_weights(folder, names->items[i], file, &version->weights);
+    }
+    if (enough && needs_weights && stamps->n_versions == 0) {
+        enough = stamp_flat(folder, stamps);
     }
     if (!enough) {
         return ad_fail(error, AD_INTERNAL, "%s: out of memory", folder);
@@ -120,7 +142,7 @@ enum ad_status ad_stamps_take_versions(struct ad_stamps *stamps, const char *fol
 
 static bool same_versions(const struct ad_stamps *a, const struct ad_stamps *b)
 {
-    if (a->n_versions != b->n_versions) {
+    if (a->n_versions != b->n_versions || a->is_flat != b->is_flat) {
         return false;
     }
     for (size_t i = 0; i < a->n_versions; i++) {

@@ -32,15 +32,19 @@ struct ad_stamps {
     struct ad_stamp config;
     char *file; /* of a version's weights; NULL: versions have not been looked at */
     bool needs_weights;
-    struct ad_version_stamp *versions; /* all folders that are versions, ascending */
+    bool is_flat; /* the only version's weights lie in the model's folder itself */
+    struct ad_version_stamp
+        *versions; /* all folders that are versions, ascending; or 1 */
     size_t n_versions;
 };
 
 /* The stamp of the file at path; what cannot be looked at is not there. */
 struct ad_stamp ad_stamp_of(const char *path);
+bool ad_stamp_is_there(const struct ad_stamp *stamp);
 bool ad_stamp_same(const struct ad_stamp *a, const struct ad_stamp *b);
 
-/* Fill in file and versions of a model's folder. On failure (that of ad_scan_folders) *stamps is as
+/* Fill in file and versions of a model's folder. Where it has no folders that are versions, and file
+ * lies in it and is needed, that is version 1. On failure (that of ad_scan_folders) *stamps is as
  * before. */
 enum ad_status ad_stamps_take_versions(struct ad_stamps *stamps, const char *folder,
                                        const char *file, bool needs_weights,

@@ -6,6 +6,7 @@
 #ifndef AD_MODEL_TABLE_H
 #define AD_MODEL_TABLE_H
 
+#include "model/layout.h"
 #include "model/repository.h"
 #include "model/stamp.h"
 
@@ -54,8 +55,8 @@ struct ad_entry {
 };
 
 struct ad_repository {
-    char *root; /* immutable, as are the next four */
-    enum ad_control_mode mode;
+    struct ad_layout layout; /* its root is immutable; the rest is the loading thread's */
+    enum ad_control_mode mode; /* immutable, as are the next three */
     const struct ad_log *log;
     void (*on_retired)(void *context, struct ad_version *version);
     void *context;

@@ -160,14 +160,15 @@ START_TEST(test_show)
 END_TEST
 
 /* A failure ends the loading, or is the reason of the model that it hit; the others load. */
-static bool load_once(const struct scratch *scratch, size_t n)
+static bool load_once(const struct scratch *scratch, const char *name, size_t n)
 {
     struct ad_repository *repository = NULL;
     struct ad_error error = {0};
     size_t n_broken = 0;
     arm(n);
     enum ad_status status = ad_repository_open(
-        &(struct ad_repository_config){.root = scratch->root}, &repository, &error);
+        &(struct ad_repository_config){.root = scratch->root, .name = name}, &repository,
+        &error);
     memory.fail_at = 0;
     struct ad_view view = {NULL, 0};
     if (repository) {
@@ -194,7 +195,24 @@ START_TEST(test_repository)
     scratch_text(&scratch, "b/config.json", SCRATCH_SCORE);
     ad_repository_free(scratch_load(&scratch)); /* whatever is made once is made now */
     size_t n = 1;
-    while (load_once(&scratch, n)) {
+    while (load_once(&scratch, NULL, n)) {
+        ck_assert_uint_lt(++n, 10000);
+    }
+    ck_assert_uint_gt(n, 20);
+    scratch_remove(&scratch);
+}
+END_TEST
+
+/* One model, with weights beside its config: in the root (loop 0 and 1) or in its only folder. */
+START_TEST(test_only_model)
+{
+    struct scratch scratch;
+    scratch_make(&scratch);
+    scratch_text(&scratch, _i < 2 ? "config.json" : "m/config.json", SCRATCH_CONFIG);
+    scratch_version(&scratch, _i < 2 ? "." : "m");
+    ad_repository_free(scratch_load(&scratch));
+    size_t n = 1;
+    while (load_once(&scratch, _i == 0 ? NULL : "demo", n)) {
         ck_assert_uint_lt(++n, 10000);
     }
     ck_assert_uint_gt(n, 20);
@@ -298,6 +316,11 @@ START_TEST(test_repository)
 }
 END_TEST
 
+START_TEST(test_only_model)
+{
+}
+END_TEST
+
 #endif
 
 int main(void)
@@ -307,6 +330,7 @@ int main(void)
     tcase_add_test(tests, test_manifest);
     tcase_add_test(tests, test_show);
     tcase_add_test(tests, test_repository);
+    tcase_add_loop_test(tests, test_only_model, 0, 3);
     tcase_add_loop_test(tests, test_changes, 0, 6);
     suite_add_tcase(suite, tests);
     return support_run(suite);

@@ -291,8 +291,8 @@ START_TEST(test_no_version)
 {
     scratch_text(&scratch, "m/config.json", SCRATCH_CONFIG);
     scratch_version(&scratch, "m/v1");
-    check_broken_model("m", "m: no version, expected a folder such as 1/ with "
-                            "model.safetensors");
+    check_broken_model("m", "m: no version, expected model.safetensors beside "
+                            "config.json or in a folder such as 1/");
 }
 END_TEST
 
