@@ -194,11 +194,8 @@ static enum ad_status start(struct daemon *daemon, struct ad_error *error)
 {
     raise_file_limit();
     ad_memory_share(&daemon->options, ad_memory_limit("/proc", "/sys/fs/cgroup"));
-    enum ad_status status = ad_passed_take(&daemon->passed, error);
-    if (!status) {
-        status = ad_log_control_create(&daemon->log, daemon->options.log_dir,
-                                       &daemon->log_control, error);
-    }
+    enum ad_status status = ad_log_control_create(&daemon->log, daemon->options.log_dir,
+                                                  &daemon->log_control, error);
     if (!status) {
         status = create_sequences(daemon, error);
     }
@@ -213,17 +210,19 @@ static enum ad_status start(struct daemon *daemon, struct ad_error *error)
 
 static void log_started(const struct daemon *daemon)
 {
-    const struct ad_log_field fields[] = {
-        ad_log_text("version", attn_version()),
-        ad_log_text("address", ad_server_address(daemon->server)),
-        ad_log_number("port", ad_server_port(daemon->server)),
-        ad_log_text("repository", ad_repository_root(daemon->repository)),
-        ad_log_number("workers", (int64_t)daemon->n_workers),
-        ad_log_text("kernels", attn_kernels_name()),
-        ad_log_text("blas", attn_blas_name()),
-    };
-    ad_log_write(&daemon->log, AD_LOG_INFO, "started", fields,
-                 sizeof fields / sizeof fields[0]);
+    const int64_t port = ad_server_port(daemon->server);
+    struct ad_log_field fields[7];
+    size_t n = 0;
+    fields[n++] = ad_log_text("version", attn_version());
+    fields[n++] = ad_log_text("address", ad_server_address(daemon->server));
+    if (port != 0) { /* else it is a unix socket */
+        fields[n++] = ad_log_number("port", port);
+    }
+    fields[n++] = ad_log_text("repository", ad_repository_root(daemon->repository));
+    fields[n++] = ad_log_number("workers", (int64_t)daemon->n_workers);
+    fields[n++] = ad_log_text("kernels", attn_kernels_name());
+    fields[n++] = ad_log_text("blas", attn_blas_name());
+    ad_log_write(&daemon->log, AD_LOG_INFO, "started", fields, n);
 }
 
 /* ---- actions --------------------------------------------------------------- */
@@ -251,9 +250,13 @@ static int run(struct daemon *daemon)
 {
     struct ad_error error = {.status = AD_OK};
     ad_signals_block();
+    /* First: whatever is opened before could lie where a socket should have been passed. */
+    enum ad_status status = ad_passed_take(&daemon->passed, &error);
     ad_service_manager_init(&daemon->manager, &daemon->log);
-    int result =
-        start(daemon, &error) == AD_OK ? serve(daemon) : fail_start(daemon, &error);
+    if (!status) {
+        status = start(daemon, &error);
+    }
+    int result = status ? fail_start(daemon, &error) : serve(daemon);
     ad_daemon_stop(daemon);
     if (result == EXIT_SUCCESS) {
         ad_log_write(&daemon->log, AD_LOG_INFO, "stopped", NULL, 0);
