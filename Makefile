@@ -273,6 +273,16 @@ check-cluster: all ## restart, kill and add daemons behind HAProxy under load (C
 	@tests/install-packages.sh $(CLUSTER_PACKAGES)
 	@CLUSTER=$(CLUSTER) tests/cluster/run.sh $B/attentiond
 
+# ---- Kubernetes --------------------------------------------------------------------------------
+
+# promtool is in the package of Prometheus.
+MANIFEST_PACKAGES := prometheus $(if $(shell command -v npm),,npm)
+
+.PHONY: check-manifests
+check-manifests: all ## check config/k8s: schemas, references, and against the daemon
+	@tests/install-packages.sh $(MANIFEST_PACKAGES)
+	@tests/k8s/run.sh $B/attentiond $(BUILD)/k8s
+
 # ---- tests -------------------------------------------------------------------------------------
 
 UNIT_TESTS := $(patsubst %.c,$B/%,$(wildcard tests/unit/*/test_*.c))
@@ -367,6 +377,7 @@ check-all: ## check, plus sanitizers, clang, valgrind, 64-bit ARM and a publishe
 	$(Q)$(MAKE) --no-print-directory MODE=tsan check-sanitized
 	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/clang CC=clang all check-unit check-golden
 	$(Q)$(MAKE) --no-print-directory check-valgrind check-ocr check-neon
+	$(Q)$(MAKE) --no-print-directory check-manifests
 	$(Q)$(MAKE) --no-print-directory check-deb
 	$(Q)$(MAKE) --no-print-directory check-cluster
 	@echo 'check-all: every suite passed'
