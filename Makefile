@@ -283,6 +283,12 @@ check-manifests: all ## check config/k8s: schemas, references, and against the d
 	@tests/install-packages.sh $(MANIFEST_PACKAGES)
 	@tests/k8s/run.sh $B/attentiond $(BUILD)/k8s
 
+.PHONY: check-kube
+check-kube: all ## let podman run the Deployment of config/k8s
+	@tests/install-packages.sh $(MANIFEST_PACKAGES) $(IMAGE_PACKAGES)
+	@tests/k8s/packages.sh $(BUILD)/k8s
+	@BUILD='$(abspath $(BUILD))' tests/container/kube.sh $B/attentiond
+
 # ---- tests -------------------------------------------------------------------------------------
 
 UNIT_TESTS := $(patsubst %.c,$B/%,$(wildcard tests/unit/*/test_*.c))
@@ -377,7 +383,7 @@ check-all: ## check, plus sanitizers, clang, valgrind, 64-bit ARM and a publishe
 	$(Q)$(MAKE) --no-print-directory MODE=tsan check-sanitized
 	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/clang CC=clang all check-unit check-golden
 	$(Q)$(MAKE) --no-print-directory check-valgrind check-ocr check-neon
-	$(Q)$(MAKE) --no-print-directory check-manifests
+	$(Q)$(MAKE) --no-print-directory check-manifests check-kube
 	$(Q)$(MAKE) --no-print-directory check-deb
 	$(Q)$(MAKE) --no-print-directory check-cluster
 	@echo 'check-all: every suite passed'

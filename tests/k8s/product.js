@@ -53,9 +53,32 @@ function commandLine(options, folder, ports) {
     return Object.entries(here).filter(([, value]) => value !== undefined).map(([name, value]) => `${name}=${value}`);
 }
 
-async function started(daemon, args, port, folder) {
+// What Kubernetes would tell a container of the services beside it, if it were asked to: none may be taken for an option.
+function serviceVariables(objects) {
+    const variables = {};
+    for (const { metadata, spec } of objects.filter(({ kind }) => kind === 'Service')) {
+        const prefix = metadata.name.toUpperCase().replace(/-/g, '_');
+        const [{ port }] = spec.ports;
+        const url = `tcp://10.0.0.1:${port}`;
+        Object.assign(variables, {
+            [`${prefix}_SERVICE_HOST`]: '10.0.0.1',
+            [`${prefix}_SERVICE_PORT`]: String(port),
+            [`${prefix}_PORT`]: url,
+            [`${prefix}_PORT_${port}_TCP`]: url,
+            [`${prefix}_PORT_${port}_TCP_PROTO`]: 'tcp',
+            [`${prefix}_PORT_${port}_TCP_PORT`]: String(port),
+            [`${prefix}_PORT_${port}_TCP_ADDR`]: '10.0.0.1',
+        });
+        for (const { name, port: number } of spec.ports) {
+            variables[`${prefix}_SERVICE_PORT_${name.toUpperCase()}`] = String(number);
+        }
+    }
+    return variables;
+}
+
+async function started(daemon, args, port, folder, variables) {
     const log = fs.openSync(path.join(folder, 'log'), 'w');
-    const child = spawn(daemon, args, { stdio: ['ignore', 'ignore', log] });
+    const child = spawn(daemon, args, { stdio: ['ignore', 'ignore', log], env: { ...process.env, ...variables } });
     fs.closeSync(log);
     for (let i = 0; i < SECONDS * 10; i++) {
         if ((await get(port, '/v2/health/live')).status === 200) return child;
@@ -99,7 +122,8 @@ async function checkContainer(what, daemon, container, objects, metrics, folder,
     const checked = spawnSync(daemon, [...args, '--check-config'], { encoding: 'utf8', timeout: SECONDS * 1000 });
     check(`${what}: --check-config`, checked.status === 0 ? '' : checked.stdout + checked.stderr);
 
-    const child = await started(daemon, commandLine({ ...options, '--drain-seconds': '0' }, folder, ports), ports[0], folder);
+    const quick = commandLine({ ...options, '--drain-seconds': '0' }, folder, ports);
+    const child = await started(daemon, quick, ports[0], folder, serviceVariables(objects));
     const admin = options['--http-admin-address'] ? ports[1] : ports[0];
     for (const name of ['startupProbe', 'readinessProbe', 'livenessProbe']) {
         const { path: route, port } = container[name].httpGet;
