@@ -26,45 +26,28 @@ expect_json "the installed daemon serves every demo model" 'len(j) >= 6 and all(
 holds "... those that were installed" grep -qF "$installed/share/attentiond/models" "$scratch/log"
 stop_daemon "the installed daemon stops"
 
-# A program of somebody else's: one layer without weights, computed inline.
-cat >"$scratch/program.c" <<'END'
-#include <attention.h>
-#include <stdio.h>
-#include <stdlib.h>
+# The service beside it, with the folders that a distribution chooses; what an administrator has
+# written is not overwritten.
+elsewhere=$scratch/elsewhere
+mkdir -p "$elsewhere/etc/attentiond"
+echo '{"http-port": 1}' >"$elsewhere/etc/attentiond/attentiond.json"
+holds "make install-service" make -C "$root" --no-print-directory install-service BUILD="$(dirname "$built")" \
+    MODE="$mode" DESTDIR="$elsewhere" PREFIX=/opt/attn LIBDIR=/opt/attn/lib64 SYSCONFDIR=/etc UNITDIR=/units
+for file in opt/attn/lib64/libattention.so.0 opt/attn/lib64/libattention.a units/attentiond.socket \
+    opt/attn/lib/sysusers.d/attentiond.conf opt/attn/share/man/man8/attentiond.8; do
+    holds "$file is there" test -e "$elsewhere/$file"
+done
+contains "pkg-config has the folder of the library" "libdir=\${prefix}/lib64" \
+    "$elsewhere/opt/attn/lib64/pkgconfig/libattention.pc"
+equal "the unit starts what was installed" 'ExecStart=/opt/attn/bin/attentiond --config=/etc/attentiond/attentiond.json' \
+    "$(grep '^ExecStart=' "$elsewhere/units/attentiond.service")"
+equal "the configuration that was there stays" '{"http-port": 1}' "$(cat "$elsewhere/etc/attentiond/attentiond.json")"
+equal "the manual page has an option for each of the daemon's" "$("$DAEMON" --help | grep -c '^  --')" \
+    "$(sed -n '/^\.SH OPTIONS/,/^\.SH SIGNALS/p' "$elsewhere/opt/attn/share/man/man8/attentiond.8" | grep -c '^\.B \\-\\-')"
+equal "the changelog of the packages has this version" "$(sed -n 's/^VERSION := //p' "$root/Makefile")" \
+    "$(sed -n '1s/^attentiond (\(.*\)-[^-]*).*/\1/p' "$root/config/debian/changelog")"
 
-static float query[2] = {2, 0}, key[4] = {1, 0, 0, 1}, logits[2];
-
-int main(void)
-{
-    struct attn_error error = {0};
-    struct attn_spec spec = {.size = sizeof spec};
-    attn_layer *layer = NULL;
-    attn_plan *plan = NULL;
-    struct attn_named_tensor inputs[2] = {
-        {"query", {ATTN_F32, 3, {1, 1, 2}, query}},
-        {"key", {ATTN_F32, 3, {1, 2, 2}, key}},
-    };
-    float *outputs[1] = {logits};
-    size_t n_scratch = 0;
-    if (attn_spec_preset(&spec, "routing_score", NULL, 0, &error) ||
-        attn_layer_create(&spec, NULL, &layer, &error) ||
-        attn_plan_create(layer, NULL, inputs, 2, NULL, 0, &plan, &error) ||
-        attn_plan_scratch(plan, 1, &n_scratch)) {
-        puts(error.message);
-        return 1;
-    }
-    void *scratch = malloc(n_scratch + 1);
-    if (!scratch || attn_forward(plan, outputs, scratch, NULL, &error)) {
-        puts(error.message);
-        return 1;
-    }
-    printf("%.4f %.4f\n", (double)logits[0], (double)logits[1]);
-    free(scratch);
-    attn_plan_free(plan);
-    attn_layer_free(layer);
-    return 0;
-}
-END
+# A program of somebody else's.
 case $mode in
 asan) sanitizer=-fsanitize=address,undefined ;;
 tsan) sanitizer=-fsanitize=thread ;;
@@ -74,6 +57,6 @@ export PKG_CONFIG_PATH=$installed/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$scratch/
 # System folders are left out of what pkg-config prints unless it is told to keep them.
 export PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
 read -ra flags <<<"$sanitizer $(pkg-config --cflags --libs libattention)"
-holds "a program compiles against what was installed" "${CC:-gcc}" -Wall -Werror -o "$scratch/program" "$scratch/program.c" "${flags[@]}"
+holds "a program compiles against what was installed" "${CC:-gcc}" -Wall -Werror -o "$scratch/program" "$here/program.c" "${flags[@]}"
 equal "... and runs" '1.4142 0.0000' "$(LD_LIBRARY_PATH=$installed/lib "$scratch/program" 2>&1)"
 finish
