@@ -266,12 +266,12 @@ cross-deps:
 # ---- cluster -----------------------------------------------------------------------------------
 
 CLUSTER_PACKAGES := python3 haproxy prometheus yamllint
-CLUSTER ?= processes
+CLUSTER ?= containers
 
 .PHONY: check-cluster
-check-cluster: all ## restart, kill and add daemons behind HAProxy under load (CLUSTER=processes|containers)
-	@tests/install-packages.sh $(CLUSTER_PACKAGES)
-	@CLUSTER=$(CLUSTER) tests/cluster/run.sh $B/attentiond
+check-cluster: all ## restart, kill and add daemons behind HAProxy under load (CLUSTER=containers|processes)
+	@tests/install-packages.sh $(CLUSTER_PACKAGES) $(if $(filter containers,$(CLUSTER)),$(IMAGE_PACKAGES))
+	@BUILD='$(abspath $(BUILD))' CLUSTER=$(CLUSTER) tests/cluster/run.sh $B/attentiond
 
 # ---- Kubernetes --------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ import clients  # noqa: E402
 from clients import Load, Right, Sequences  # noqa: E402
 from expressions import of_dashboard  # noqa: E402
 from monitoring import DASHBOARD, Prometheus, unknown_metrics  # noqa: E402
-from replicas import HERE, Cluster, Failure, ProcessReplica, get, wait_until  # noqa: E402
+from replicas import HERE, Cluster, ContainerReplica, Failure, ProcessReplica, get, wait_until  # noqa: E402
 
 N_CLIENTS = 32
 N_SEQUENCES = 48
@@ -335,7 +335,7 @@ SETTINGS = {"killed": {"LOG_LEVEL": "debug"}, "answers": {"LOG_LEVEL": "debug"},
 
 def main():
     daemon, scratch, *parts = sys.argv[1:]
-    kind = ProcessReplica
+    kind = ContainerReplica if os.environ.get("CLUSTER") == "containers" else ProcessReplica
     verdict = Verdict()
     for part in parts or PARTS:
         folder = os.path.join(scratch, part)

@@ -15,6 +15,7 @@ from names import Names
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+CONTAINERS = os.path.join("tests", "container", "lib.sh")
 START_SECONDS = 30
 STOP_SECONDS = 45
 POLL_SECONDS = 0.02
@@ -140,6 +141,55 @@ class ProcessReplica(Replica):
         if self.is_alive():
             self.process.kill()
         self.process.wait()
+
+
+class ContainerReplica(Replica):
+    """A container of the image, as tests/container/lib.sh runs them; run.sh has set the environment."""
+
+    def __init__(self, cluster, number):
+        super().__init__(cluster, number)
+        self.container = "attentiond-cluster-%d-%d" % (os.getpid(), number)
+        self.pid = 0
+
+    def run(self, *words):
+        """Output goes to a file: a container's monitor would keep a pipe open."""
+        path = os.path.join(self.cluster.scratch, self.name + ".podman")
+        with open(path, "w+b") as output:
+            code = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                                  timeout=START_SECONDS + STOP_SECONDS, check=False).returncode
+            output.seek(0)
+            said = output.read().decode(errors="replace").strip()
+        if code != 0:
+            raise Failure("%s: %s" % (" ".join(words[:3]), said))
+        return said
+
+    def launch(self):
+        if self.pid:
+            self.run("podman", "wait", self.container)  # until its monitor has seen that it ended
+            self.run("podman", "start", self.container)
+        else:
+            settings = [word for pair in self.environment().items() for word in ("-e", "%s=%s" % pair)]
+            self.run("bash", "-c", '. "$1" && shift && run_container "$@"', "-", os.path.join(ROOT, CONTAINERS),
+                     self.container, "--no-healthcheck", "--log-opt", "path=" + self.log_path(), *settings)
+        self.pid = int(self.run("podman", "inspect", "--format", "{{.State.Pid}}", self.container))
+
+    def is_alive(self):
+        """Whether the daemon runs; one that has ended may be there until its container is wound up."""
+        try:
+            with open("/proc/%d/stat" % self.pid, encoding="utf-8") as file:
+                return self.pid > 0 and file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+        except OSError:
+            return False
+
+    def status(self):
+        return int(self.run("podman", "wait", self.container))
+
+    def send(self, number):
+        os.kill(self.pid, number)
+
+    def discard(self):
+        if self.pid:
+            self.run("podman", "rm", "-f", "-t", "1", self.container)
 
 
 class Proxy:

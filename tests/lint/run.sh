@@ -110,6 +110,10 @@ yaml() {
     yamllint -s -d '{extends: relaxed, rules: {line-length: {max: 140}}}' docker config tests/cluster
 }
 
+compose() {
+    /usr/bin/python3 tests/cluster/compose.py # the one that has yamllint's parser
+}
+
 # Rules, and what the dashboard asks, are read by promtool; alerts fire when they should.
 prometheus() {
     local board=config/grafana/dashboards/attentiond.json asked
@@ -131,6 +135,7 @@ check 'conditional compilation stays in lib/kernels' no_conditionals
 check 'every file says its job' openings
 check_with shellcheck 'shell scripts pass shellcheck' shell
 check_with yamllint 'YAML files are in order' yaml
+check_with yamllint 'compose files fit the daemon, its image and HAProxy' compose
 check_with promtool 'Prometheus takes its rules and what the dashboard asks' prometheus
 echo "lint: $passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
