@@ -166,6 +166,10 @@ size_t attn_weights_count(const attn_weights *weights);
 const struct attn_named_tensor *attn_weights_at(const attn_weights *weights,
                                                 size_t index);
 
+/* What the file says about itself under that key ("__metadata__"), or NULL; the first, where it says so
+ * twice. A text with a NUL in it is passed over. Lives as long as weights. */
+const char *attn_weights_metadata(const attn_weights *weights, const char *key);
+
 /* Pick one layer out of a larger file. A layer's parameter P is looked up as the name given for it
  * by attn_weights_rename, in full, else as prefix followed by P. Both copy their strings.
  * ATTN_INVALID: a string of ATTN_NAME_SIZE bytes or more.

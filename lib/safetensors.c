@@ -192,6 +192,7 @@ void attni_safetensors_reset(struct attni_safetensors *table)
     free(table->tensors);
     free(table->by_data);
     free(table->by_name);
+    free(table->metadata);
     free(table->text);
     *table = (struct attni_safetensors){0};
 }

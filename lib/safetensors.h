@@ -4,13 +4,20 @@
 
 #include "attention.h"
 
+/* A text of the file about itself. */
+struct attni_metadata {
+    const char *key, *value;
+};
+
 /* Filled by attni_safetensors_parse, then immutable. Tensor data point into the file's bytes. */
 struct attni_safetensors {
     size_t n_tensors;
     struct attn_named_tensor *tensors;        /* in order of the header */
     const struct attn_named_tensor **by_data; /* in order of their data */
     const struct attn_named_tensor **by_name;
-    char *text; /* the names, decoded */
+    struct attni_metadata *metadata; /* in order of the header */
+    size_t n_metadata;
+    char *text; /* names and metadata, decoded */
 };
 
 /* Check everything that the format demands and fill *table, in O(n log n) of the header's length.

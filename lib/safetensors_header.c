@@ -18,7 +18,8 @@
 struct reader {
     struct attni_json json;
     struct attni_safetensors *table;
-    size_t capacity; /* of table->tensors */
+    size_t capacity;          /* of table->tensors */
+    size_t metadata_capacity; /* of table->metadata */
     /* Decoded strings, each with its NUL, go to table->text. A string takes at least one byte less
      * than in the JSON, so as many bytes as the header has are always enough. */
     size_t n_text; /* bytes of it that are kept */
@@ -283,7 +284,35 @@ static enum attn_status read_tensor(struct reader *r, struct attn_tensor *tensor
 
 /* ---- the header ------------------------------------------------------------------------ */
 
-/* Strings about the file, of no use here: checked, then dropped. */
+/* Keep a text of the metadata, unless it would be another one as a string of C. */
+static enum attn_status add_metadata(struct reader *r, const struct string *key,
+                                     const struct string *value)
+{
+    struct attni_safetensors *table = r->table;
+    if (memchr(key->text, '\0', key->length) ||
+        memchr(value->text, '\0', value->length)) {
+        return ATTN_OK;
+    }
+    if (table->n_metadata == r->metadata_capacity) {
+        size_t capacity = r->metadata_capacity ? 2 * r->metadata_capacity : 8;
+        size_t n_bytes;
+        struct attni_metadata *metadata =
+            attni_multiply(capacity, sizeof *metadata, &n_bytes)
+                ? realloc(table->metadata, n_bytes)
+                : NULL;
+        if (!metadata) {
+            return attni_fail_memory(r->error);
+        }
+        table->metadata = metadata;
+        r->metadata_capacity = capacity;
+    }
+    keep_string(r, value);
+    table->metadata[table->n_metadata++] =
+        (struct attni_metadata){key->text, value->text};
+    return ATTN_OK;
+}
+
+/* Strings about the file. */
 static enum attn_status read_metadata(struct reader *r)
 {
     if (!attni_json_take(&r->json, '{')) {
@@ -291,17 +320,21 @@ static enum attn_status read_metadata(struct reader *r)
     }
     size_t n = 0;
     while (attni_json_more(&r->json, '}', &n)) {
-        struct string string;
-        enum attn_status status = read_key(r, &string);
+        struct string key, value;
+        enum attn_status status = read_key(r, &key);
         if (status != ATTN_OK) {
             return status;
         }
         if (attni_json_peek(&r->json) != '"') {
             char what[80];
-            snprintf(what, sizeof what, "__metadata__ \"%.40s\"", string.text);
+            snprintf(what, sizeof what, "__metadata__ \"%.40s\"", key.text);
             return fail_kind(r, what, "a string");
         }
-        status = read_string(r, &string);
+        keep_string(r, &key);
+        status = read_string(r, &value);
+        if (status == ATTN_OK) {
+            status = add_metadata(r, &key, &value);
+        }
         if (status != ATTN_OK) {
             return status;
         }

@@ -172,6 +172,16 @@ const struct attn_named_tensor *attn_weights_at(const attn_weights *weights, siz
     return weights->file.by_data[index];
 }
 
+const char *attn_weights_metadata(const attn_weights *weights, const char *key)
+{
+    for (size_t i = 0; i < weights->file.n_metadata; i++) {
+        if (strcmp(weights->file.metadata[i].key, key) == 0) {
+            return weights->file.metadata[i].value;
+        }
+    }
+    return NULL;
+}
+
 enum attn_status attn_weights_set_prefix(attn_weights *weights, const char *prefix,
                                          struct attn_error *error)
 {

@@ -88,6 +88,38 @@ START_TEST(names_that_are_refused)
 }
 END_TEST
 
+/* ---- metadata -------------------------------------------------------------------------- */
+
+/* More of them than are made room for at first, beside tensors. */
+START_TEST(metadata_is_found)
+{
+    static const char header[] =
+        "{\"__metadata__\":{\"a\":\"1\",\"b\\u00e4\":\"\\n\",\"a\":\"2\",\"nul\":"
+        "\"x\\u0000y\","
+        "\"n\\u0000\":\"z\",\"\":\"empty\",\"c\":\"\",\"d\":\"4\",\"e\":\"5\",\"f\":"
+        "\"6\","
+        "\"g\":\"7\",\"h\":\"8\"}," TENSOR("w", "U8", "[4]", "[0,4]") "}";
+    struct file file = make_file(header, sizeof header - 1, 4);
+    attn_weights *weights = parse_good(&file);
+    ck_assert_str_eq(attn_weights_metadata(weights, "a"), "1");
+    ck_assert_str_eq(attn_weights_metadata(weights, "b\xc3\xa4"), "\n");
+    ck_assert_ptr_null(attn_weights_metadata(weights, "nul"));
+    ck_assert_ptr_null(attn_weights_metadata(weights, "n"));
+    ck_assert_ptr_null(attn_weights_metadata(weights, "w"));
+    ck_assert_str_eq(attn_weights_metadata(weights, ""), "empty");
+    ck_assert_str_eq(attn_weights_metadata(weights, "c"), "");
+    ck_assert_str_eq(attn_weights_metadata(weights, "h"), "8");
+    ck_assert_str_eq(attn_weights_at(weights, 0)->name, "w");
+    attn_weights_free(weights);
+    free(file.bytes);
+    file = make_file("{}", 2, 0);
+    weights = parse_good(&file);
+    ck_assert_ptr_null(attn_weights_metadata(weights, "a"));
+    attn_weights_free(weights);
+    free(file.bytes);
+}
+END_TEST
+
 /* ---- from disk ------------------------------------------------------------------------- */
 
 static char folder[] = "/tmp/attention-weights-XXXXXX";
@@ -259,6 +291,7 @@ int main(void)
     TCase *layer = tcase_create("names");
     tcase_add_test(layer, prefix_and_renamed);
     tcase_add_test(layer, names_that_are_refused);
+    tcase_add_test(layer, metadata_is_found);
     TCase *disk = tcase_create("disk");
     tcase_add_checked_fixture(disk, make_folder, remove_folder);
     tcase_add_test(disk, read_file);
