@@ -335,7 +335,7 @@ tests-built: tests-quick $(REPLAYS)
 # kernels alone go through every table by themselves.)
 LAYER_TESTS := $(patsubst %,$B/tests/unit/lib/test_%,forward rows scores linear \
 	linear_threads layer alone back_linear gradients gradients_rows gradients_causal training \
-	many cache cache_plan long)
+	many cache cache_plan fingerprint long)
 
 $B/tests/tools/%: $B/tests/tools/%.o $(LIB_ARCHIVE)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ -lm

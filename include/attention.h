@@ -396,6 +396,11 @@ const struct attn_spec *
 attn_layer_spec(const attn_layer *layer);         /* lives as long as layer */
 size_t attn_layer_bytes(const attn_layer *layer); /* memory held by parameters */
 
+/* 32 hexadecimal digits that two layers have in common if they compute the same: made of the spec, and of
+ * name, shape, type and bytes of every parameter as it was read. They depend on nothing of the machine.
+ * Not a defence against somebody who looks for two layers with the same digits. Lives as long as layer. */
+const char *attn_layer_fingerprint(const attn_layer *layer);
+
 /* An input or output as a client sees it. */
 struct attn_port {
     const char *name;

@@ -281,6 +281,8 @@ enum attn_status attn_layer_create(const struct attn_spec *spec,
     bind(created, &layout);
     created->n_learned = attni_spec_parameters(&created->spec, created->learned);
     attni_port_names_fill(created);
+    attni_fingerprint(spec, layout.parameters, layout.tensors, layout.n,
+                      created->fingerprint);
     *layer = created;
     created = NULL;
 out:
@@ -299,6 +301,11 @@ void attn_layer_free(attn_layer *layer)
 const struct attn_spec *attn_layer_spec(const attn_layer *layer)
 {
     return &layer->spec;
+}
+
+const char *attn_layer_fingerprint(const attn_layer *layer)
+{
+    return layer->fingerprint;
 }
 
 size_t attn_layer_bytes(const attn_layer *layer)

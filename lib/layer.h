@@ -3,6 +3,7 @@
 #define ATTNI_LAYER_H
 
 #include "attention.h"
+#include "fingerprint.h"
 #include "linear.h"
 #include "ports.h"
 
@@ -24,6 +25,7 @@ struct attn_layer {
         learned[ATTNI_MAX_PARAMETERS]; /* as attni_spec_parameters has them */
     size_t n_learned;
     struct attni_port_names port_names;
+    char fingerprint[ATTNI_FINGERPRINT_SIZE];
 };
 
 #endif
