@@ -126,7 +126,7 @@ symbols: $B/libattention.so ## compare the library's exports with lib/libattenti
 	@sed -n 's/^ *\(attn_[a-z0-9_]*\);.*/\1/p' lib/libattention.map | sort > $B/symbols.map
 	@nm -D --defined-only $B/libattention.so | awk '$$2 == "T" {sub(/@.*/, "", $$3); print $$3}' \
 		| sort > $B/symbols.so
-	@grep -v '^typedef' include/attention.h | grep -o '\battn_[a-z0-9_]*(' | tr -d '(' | sort -u \
+	@cat include/*.h | grep -v '^typedef' | grep -o '\battn_[a-z0-9_]*(' | tr -d '(' | sort -u \
 		| grep -v -x -e attn_bool -e attn_int -e attn_real > $B/symbols.header
 	@diff $B/symbols.map $B/symbols.so
 	@diff $B/symbols.map $B/symbols.header
@@ -165,7 +165,7 @@ install: all $(LIB_ARCHIVE) ## install under DESTDIR and PREFIX: daemon, library
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|' \
 		-e 's|@VERSION@|$(VERSION)|' lib/libattention.pc.in \
 		> $(DESTDIR)$(LIBDIR)/pkgconfig/libattention.pc
-	install -m 644 include/attention.h $(DESTDIR)$(PREFIX)/include/
+	install -m 644 include/*.h $(DESTDIR)$(PREFIX)/include/
 	install -m 644 config/attentiond.json $(DESTDIR)$(PREFIX)/share/attentiond/
 	cp -R config/models $(DESTDIR)$(PREFIX)/share/attentiond/
 	awk -f config/man/options.awk README.md | sed -e '/^@OPTIONS@$$/{r /dev/stdin' -e 'd}' \
@@ -335,7 +335,7 @@ tests-built: tests-quick $(REPLAYS)
 # kernels alone go through every table by themselves.)
 LAYER_TESTS := $(patsubst %,$B/tests/unit/lib/test_%,forward rows scores linear \
 	linear_threads layer alone back_linear gradients gradients_rows gradients_causal training \
-	many cache cache_plan fingerprint long)
+	many cache cache_plan cache_state fingerprint long)
 
 $B/tests/tools/%: $B/tests/tools/%.o $(LIB_ARCHIVE)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ -lm

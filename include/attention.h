@@ -10,6 +10,7 @@
  *     attn_backward          the same for a plan of gradients
  *     attn_forward_many      many plans of one layer in one pass over its weights
  *     attn_cache_create      a sequence whose keys and values are kept from call to call
+ *                            (attention_cache.h, which this header includes)
  *
  * Rules that hold for every function, unless its comment says otherwise:
  *  - All arguments are borrowed; nothing is kept after the call returns. Tensors are row-major and
@@ -553,52 +554,11 @@ void attn_forward_many(const attn_plan *const *plans, size_t n_plans,
                        float *const *const *outputs, void *scratch,
                        const struct attn_parallel *parallel, struct attn_error *errors);
 
-/* ---- kept keys and values -------------------------------------------------------------- */
-
-/* The keys and values of a sequence, kept from one call to the next. A layer keeps one of two kinds:
- *   a context that stays, where keys have an input of their own: the first call brings keys and values,
- *       which are projected once (the input of queries where the keys' is optional and left out);
- *       later ones bring queries, mask and relations alone;
- *   one that grows, where the layer is causal: each call brings the next positions [batch, n >= 1,
- *       width], which attend to all before them and to themselves. What the calls give are the rows of
- *       what one call over all positions gives.
- * A cache is used by one thread at a time. Forks of it share memory, which is counted, so they may be
- * on other threads. The layer must outlive its caches. */
-typedef struct attn_cache attn_cache;
-
-/* An empty cache. ATTN_INVALID: the layer cannot keep anything, because its output at a position depends
- * on positions that follow; the message says what makes it so. */
-enum attn_status attn_cache_create(const attn_layer *layer, attn_cache **cache,
-                                   struct attn_error *error) ATTN_MUST_CHECK;
-
-/* Another cache with the same contents, which are not copied: of a page that both have, one that writes
- * to it copies it first. */
-enum attn_status attn_cache_fork(const attn_cache *cache, attn_cache **fork,
-                                 struct attn_error *error) ATTN_MUST_CHECK;
-
-void attn_cache_free(attn_cache *cache); /* NULL is fine; no plan of it may be left */
-
-bool attn_cache_grows(const attn_cache *cache);
-size_t attn_cache_length(const attn_cache *cache); /* positions kept; 0: it is empty */
-/* Memory held, that of a plan which has not run yet included; what forks share counts for each. */
-size_t attn_cache_bytes(const attn_cache *cache);
-
-/* As attn_plan_create, for the next call of a sequence, at inference. The memory that the call will fill
- * is allocated here, so that it is only here that it can be lacking. attn_forward or attn_forward_many
- * fills it, and the cache has grown once that has succeeded; a plan that fails, or is freed unused,
- * leaves the cache as it was. One such plan at a time: it is run at most once, and freed before the
- * next is made or the cache is forked or freed.
- * Beside the errors of attn_plan_create: ATTN_INVALID: keys or values for a context that is kept
- * already; ATTN_SHAPE: another batch than the sequence has, no position, or more positions than the
- * layer serves (the message says how many are kept). */
-enum attn_status attn_cache_plan(attn_cache *cache,
-                                 const struct attn_named_tensor *inputs, size_t n_inputs,
-                                 const char *const *outputs, size_t n_outputs,
-                                 attn_plan **plan,
-                                 struct attn_error *error) ATTN_MUST_CHECK;
-
 #ifdef __cplusplus
 }
 #endif
+
+/* Kept keys and values: attn_cache_create and what belongs to it. */
+#include "attention_cache.h"
 
 #endif

@@ -335,5 +335,6 @@ void attni_kept_commit(const attn_plan *plan)
     cache->length = plan->n_keys;
     cache->width = plan->head_width;
     cache->value_width = plan->value_width;
+    cache->values_at = plan->kept.values_at;
     swap_pages(cache);
 }

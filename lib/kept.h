@@ -18,8 +18,9 @@ struct attn_cache {
     struct attn_tensor key, value; /* a context's, as they came, but for the data */
     struct attni_page **pages;     /* owned, as the list is */
     size_t n_pages;
-    attn_plan *plan; /* that has been made and not yet freed; NULL: none */
-    bool planned;    /* it has not been run */
+    size_t values_at; /* floats of a page before its values */
+    attn_plan *plan;  /* that has been made and not yet freed; NULL: none */
+    bool planned;     /* it has not been run */
 };
 
 /* Put what is kept in the place of inputs that the call no longer brings, or refuse those that it does. */
