@@ -5,6 +5,8 @@
 #include "base/clock.h"
 #include "codec/decode.h"
 #include "codec/encode.h"
+#include "codec/fault.h"
+#include "codec/move.h"
 #include "codec/pack.h"
 #include "codec/predict.h"
 #include "codec/shared.h"
@@ -19,33 +21,6 @@
  * wake-up costs its waker 29 microseconds and takes 60: what takes 60 alone took 90 in
  * the median, 150 took 150, 200 took 190, 360 took 280. */
 #define SPREAD_FROM 3e7
-
-/* What the library says, in the daemon's terms. */
-static enum ad_status fail_attn(struct ad_error *error, enum attn_status status,
-                                const struct attn_error *fault)
-{
-    enum ad_status code = AD_INVALID;
-    switch (status) {
-    case ATTN_OK:
-    case ATTN_INVALID:
-    case ATTN_SHAPE:
-    case ATTN_DTYPE:
-    case ATTN_MISSING:
-    case ATTN_UNKNOWN:
-    case ATTN_RANGE:
-    case ATTN_FORMAT:
-        break;
-    case ATTN_TOO_LARGE:
-        code = AD_TOO_LARGE;
-        break;
-    case ATTN_NO_MEMORY:
-    case ATTN_IO:
-        code = AD_INTERNAL;
-        break;
-    }
-    return ad_fail(error, code, "%s",
-                   fault->message[0] ? fault->message : attn_status_text(status));
-}
 
 /* ---- planning ------------------------------------------------------------------------------ */
 
@@ -63,7 +38,7 @@ static enum ad_status create_plan(struct ad_request *request, struct ad_error *e
                           : attn_plan_create(request->version->layer, &request->mode,
                                              request->inputs, request->n_inputs, names,
                                              request->n_wanted, &request->plan, &fault);
-    return status ? fail_attn(error, status, &fault) : AD_OK;
+    return status ? ad_fail_attn(error, status, &fault) : AD_OK;
 }
 
 /* Refuse what is too large to build before any of it is. */
@@ -148,6 +123,9 @@ static enum ad_status plan(const struct ad_serving *serving, struct ad_request *
 enum ad_status ad_serve_decode(void *context, struct ad_request *request)
 {
     const struct ad_serving *serving = context;
+    if (request->move) {
+        return ad_move_run(serving->sequences, request);
+    }
     enum ad_status status = ad_decode_infer(request, &request->error);
     if (!status) {
         status = plan(serving, request, &request->error);
@@ -219,7 +197,7 @@ static void compute_one(const struct part *part, struct ad_worker *worker)
     enum attn_status status =
         attn_plan_scratch(request->plan, parallel ? parallel->n_workers : 1, &n_bytes);
     if (status) {
-        fail_attn(error, status, &fault);
+        ad_fail_attn(error, status, &fault);
         return;
     }
     void *memory = ad_scratch_get(&worker->scratch, n_bytes);
@@ -231,7 +209,7 @@ static void compute_one(const struct part *part, struct ad_worker *worker)
                  ? attn_backward(request->plan, part->floats, memory, parallel, &fault)
                  : attn_forward(request->plan, part->floats, memory, parallel, &fault);
     if (status) {
-        fail_attn(error, status, &fault);
+        ad_fail_attn(error, status, &fault);
     }
 }
 
@@ -260,7 +238,7 @@ static enum ad_status compute_many(struct pass *pass, size_t n, struct ad_worker
     enum attn_status status =
         attn_many_scratch(pass->plans, n, parallel ? parallel->n_workers : 1, &n_bytes);
     if (status) {
-        return fail_attn(error, status, &fault);
+        return ad_fail_attn(error, status, &fault);
     }
     void *memory = ad_scratch_get(&worker->scratch, n_bytes);
     if (!memory) {
@@ -280,7 +258,7 @@ static void compute(struct pass *pass, size_t n, struct ad_worker *worker)
         if (status) {
             ad_fail(own, status, "%s", error.message);
         } else if (pass->faults[i].status) {
-            fail_attn(own, pass->faults[i].status, &pass->faults[i]);
+            ad_fail_attn(own, pass->faults[i].status, &pass->faults[i]);
         }
     }
 }

@@ -11,7 +11,7 @@ struct ad_serving {
     struct ad_sequences *sequences;
 };
 
-/* Read the body, take the sequence in hand and lay the call out: request->plan and what follows it, or
+/* Move a sequence, if that is what is asked; else read the body, take the sequence in hand and lay the call out: request->plan and what follows it, or
  * request->error, which is what the result says too. context: a struct ad_serving. */
 enum ad_status ad_serve_decode(void *context, struct ad_request *request) AD_MUST_CHECK;
 

@@ -9,7 +9,8 @@
 
 static const char no_route[] = "";
 
-static const char *const verbs[AD_COUNTS_VERBS] = {"GET", "HEAD", "POST", "other"};
+static const char *const verbs[AD_COUNTS_VERBS] = {"GET", "HEAD", "POST", "DELETE",
+                                                   "other"};
 
 static const struct {
     unsigned number;

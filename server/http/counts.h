@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define AD_COUNTS_MAX_ROUTES 128
-#define AD_COUNTS_VERBS 4  /* GET, HEAD, POST and all others */
+#define AD_COUNTS_VERBS 5  /* GET, HEAD, POST, DELETE and all others */
 #define AD_COUNTS_CODES 28 /* those that we send, and all others */
 
 /* Why a request was not taken, or given up before it was computed. */

@@ -7,6 +7,7 @@
 #include "codec/peek.h"
 #include "http/admit.h"
 #include "http/coding.h"
+#include "http/handle_sequences.h"
 #include "http/handlers.h"
 #include "sched/lane.h"
 
@@ -63,6 +64,9 @@ static enum ad_status begin(struct ad_call *call)
     call->request->fd = info ? info->connect_fd : -1;
     call->request->times.begun_ns = ad_clock_now_ns();
     fill_codings(call);
+    if (call->route->moves && ad_move_begin(call) != AD_OK) {
+        return call->error.status;
+    }
     return ad_headers_check_infer(&call->headers, &call->error);
 }
 
@@ -104,7 +108,7 @@ static enum ad_status fill_request(struct ad_call *call)
     bool coded = request->coding != AD_CODING_IDENTITY;
     uint64_t most = coded ? AD_ALL_JSON : call->body.size;
     uint64_t n_json = most;
-    if (request->form == AD_FORM_INFER && call->headers.json_length &&
+    if (!request->move && request->form == AD_FORM_INFER && call->headers.json_length &&
         (!ad_headers_number(call->headers.json_length, &n_json) || n_json > most)) {
         return ad_fail(&call->error, AD_INVALID,
                        "inference header size should be in range (0, %zu), got: %.64s",
@@ -113,7 +117,8 @@ static enum ad_status fill_request(struct ad_call *call)
     request->body = call->body;
     ad_buffer_init(&call->body);
     request->n_json = (size_t)n_json;
-    if (request->form == AD_FORM_INFER && call->headers.json_length && n_json == 0) {
+    if (!request->move && request->form == AD_FORM_INFER && call->headers.json_length &&
+        n_json == 0) {
         request->form = AD_FORM_RAW;
     }
     request->max_input_bytes = call->service->options->http_max_input_size;
@@ -122,7 +127,7 @@ static enum ad_status fill_request(struct ad_call *call)
     request->log = call->service->log;
     request->on_done = on_done;
     request->context = call;
-    if (!coded && request->form == AD_FORM_INFER) {
+    if (!request->move && !coded && request->form == AD_FORM_INFER) {
         ad_peek_parameters(request);
     }
     return AD_OK;
@@ -172,6 +177,9 @@ void ad_infer_take_reply(struct ad_call *call, struct ad_reply *reply)
     reply->coding = ad_coding_name(request->reply_coded);
     reply->n_uncoded = reply->coding ? request->n_reply : request->reply.size;
     reply->varies = request->reply_level > 0;
+    if (request->move) {
+        ad_move_mark(request->move, reply);
+    }
     ad_buffer_init(&request->reply);
 }
 
@@ -205,7 +213,8 @@ static const struct meaning {
 static void count(struct ad_call *call, enum ad_status status)
 {
     const struct ad_request *request = call->request;
-    if (!request || call->counted) {
+    /* what moves a sequence infers nothing: its route counts it */
+    if (!request || call->counted || request->move) {
         return;
     }
     call->counted = true;
@@ -219,12 +228,16 @@ static void count_rejection(struct ad_call *call)
     static const struct {
         const char *code;
         enum ad_rejection reason;
-    } reasons[] = {
-        {"queue_full", AD_REJECTED_QUEUE_FULL},  {"timeout", AD_REJECTED_TIMEOUT},
-        {"memory", AD_REJECTED_MEMORY},          {"stopping", AD_REJECTED_STOPPING},
-        {"canceled", AD_REJECTED_CANCELED},      {"sequence_lost", AD_REJECTED_SEQUENCE},
-        {"sequence_busy", AD_REJECTED_SEQUENCE}, {"sequence_limit", AD_REJECTED_SEQUENCE},
-        {"not_loaded", AD_REJECTED_NOT_LOADED}};
+    } reasons[] = {{"queue_full", AD_REJECTED_QUEUE_FULL},
+                   {"timeout", AD_REJECTED_TIMEOUT},
+                   {"memory", AD_REJECTED_MEMORY},
+                   {"stopping", AD_REJECTED_STOPPING},
+                   {"canceled", AD_REJECTED_CANCELED},
+                   {"sequence_lost", AD_REJECTED_SEQUENCE},
+                   {"sequence_busy", AD_REJECTED_SEQUENCE},
+                   {"sequence_limit", AD_REJECTED_SEQUENCE},
+                   {"sequence_mismatch", AD_REJECTED_SEQUENCE},
+                   {"not_loaded", AD_REJECTED_NOT_LOADED}};
     const struct ad_error *error =
         call->error.status || !call->request ? &call->error : &call->request->error;
     const char *code = error->code                                         ? error->code
@@ -257,7 +270,7 @@ static void write_line(const struct ad_call *call, const struct ad_reply *reply)
         ad_log_text("client", client),
         ad_log_text("model", call->target.model),
         ad_log_text("version", version),
-        ad_log_number("status", ad_reply_code(reply->status)),
+        ad_log_number("status", ad_reply_number(reply)),
         ad_log_number("bytes_in", (int64_t)call->n_received),
         ad_log_number("bytes_out", (int64_t)reply->body.size),
         ad_log_number("queue_us", ad_times_queue(times) / NS_PER_US),
@@ -274,7 +287,10 @@ static void write_line(const struct ad_call *call, const struct ad_reply *reply)
         ad_log_text("error", message),
     };
     size_t n_fields = sizeof fields / sizeof fields[0];
-    ad_log_write(call->service->log, level, call->route->gradient ? "gradient" : "infer",
+    ad_log_write(call->service->log, level,
+                 call->route->moves      ? ad_move_text(request->move)
+                 : call->route->gradient ? "gradient"
+                                         : "infer",
                  fields, reply->status == AD_OK ? n_fields - 1 : n_fields);
 }
 

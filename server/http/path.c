@@ -45,15 +45,21 @@ static int decode_byte(const char *raw, size_t n, size_t *n_taken)
     return hex_value(raw[1]) * 16 + hex_value(raw[2]);
 }
 
+/* Names of models and versions become those of files; ids do not. */
+static bool is_forbidden(int byte, bool is_id)
+{
+    return is_id ? byte <= 0 : byte < 0x20 || byte == '/' || byte == 0x7f;
+}
+
 static enum ad_status decode_segment(char segment[AD_PATH_SEGMENT_SIZE], const char *raw,
-                                     size_t n, struct ad_error *error)
+                                     size_t n, bool is_id, struct ad_error *error)
 {
     int shown = (int)(n > 64 ? 64 : n);
     size_t length = 0;
     for (size_t i = 0; i < n;) {
         size_t n_taken = 0;
         int byte = decode_byte(raw + i, n - i, &n_taken);
-        if (byte < 0x20 || byte == '/' || byte == 0x7f) {
+        if (is_forbidden(byte, is_id)) {
             return ad_fail(error, AD_INVALID,
                            "path segment '%.*s': bad or forbidden escape '%.*s'", shown,
                            raw, (int)(n - i < 3 ? n - i : 3), raw + i);
@@ -67,11 +73,18 @@ static enum ad_status decode_segment(char segment[AD_PATH_SEGMENT_SIZE], const c
         i += n_taken;
     }
     segment[length] = '\0';
-    if (strcmp(segment, ".") == 0 || strcmp(segment, "..") == 0) {
+    if (!is_id && (strcmp(segment, ".") == 0 || strcmp(segment, "..") == 0)) {
         return ad_fail(error, AD_INVALID, "path segment '%.*s' is not allowed", shown,
                        raw);
     }
     return AD_OK;
+}
+
+/* Is the next segment the id of a sequence: .../models/M[/versions/V]/sequences/ID? */
+static bool awaits_id(const struct ad_path *path)
+{
+    size_t n = path->n_segments;
+    return (n == 4 || n == 6) && strcmp(path->segments[n - 1], "sequences") == 0;
 }
 
 enum ad_status ad_path_parse(struct ad_path *path, const char *raw,
@@ -88,8 +101,8 @@ enum ad_status ad_path_parse(struct ad_path *path, const char *raw,
         size_t n = strcspn(start, "/");
         well_formed = n > 0 && path->n_segments < AD_PATH_MAX_SEGMENTS;
         if (well_formed) {
-            enum ad_status status =
-                decode_segment(path->segments[path->n_segments], start, n, error);
+            enum ad_status status = decode_segment(path->segments[path->n_segments],
+                                                   start, n, awaits_id(path), error);
             if (status) {
                 return status;
             }

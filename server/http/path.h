@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#define AD_PATH_MAX_SEGMENTS 6   /* v2/models/M/versions/V/infer */
+#define AD_PATH_MAX_SEGMENTS 7   /* v2/models/M/versions/V/sequences/ID */
 #define AD_PATH_SEGMENT_SIZE 256 /* of the longest file name, and so model name */
 
 struct ad_path {
@@ -17,7 +17,8 @@ struct ad_path {
 };
 
 /* AD_INVALID: a bad escape, a NUL, control character or '/' inside a segment, or a
- * segment that is "." or "..". AD_NOT_FOUND: more or longer segments than any route
+ * segment that is "." or "..". What is behind "sequences" is an id, which may be any
+ * text but for a NUL. AD_NOT_FOUND: more or longer segments than any route
  * has, or an empty one. "/v2/" is "/v2"; no other path may end in '/'. The absolute
  * form (http://host/path) is taken too. */
 enum ad_status ad_path_parse(struct ad_path *path, const char *raw,

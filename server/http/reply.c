@@ -140,6 +140,9 @@ static bool add_headers(struct MHD_Response *response, const struct ad_reply *re
     return (reply->empty || reply->no_content ||
             add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type)) &&
            (!binary || add_header(response, "Inference-Header-Content-Length", n_json)) &&
+           (!reply->disposition ||
+            add_header(response, MHD_HTTP_HEADER_CONTENT_DISPOSITION,
+                       reply->disposition)) &&
            (!reply->allow || add_header(response, MHD_HTTP_HEADER_ALLOW, reply->allow)) &&
            (!reply->coding ||
             add_header(response, MHD_HTTP_HEADER_CONTENT_ENCODING, reply->coding)) &&

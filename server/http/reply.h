@@ -14,9 +14,10 @@
 /* Owner: whoever fills it, until ad_reply_send. {0} is an empty one. */
 struct ad_reply {
     enum ad_status status;
-    struct ad_buffer body; /* owned */
-    size_t n_json;         /* leading bytes of body that are JSON; the rest is binary */
-    const char *allow;     /* for AD_METHOD: the verbs that the path takes; static */
+    struct ad_buffer body;   /* owned */
+    size_t n_json;           /* leading bytes of body that are JSON; the rest is binary */
+    const char *allow;       /* for AD_METHOD: the verbs that the path takes; static */
+    const char *disposition; /* Content-Disposition; static; NULL: none */
     const char *content_type; /* static; NULL: JSON, or what a binary part makes of it */
     const char *request_id;   /* X-Request-Id; NULL: none */
     const char *coding;       /* Content-Encoding; NULL: none */

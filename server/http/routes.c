@@ -1,6 +1,7 @@
 /* routes.c - which paths there are. The table is constant; any thread. */
 #include "http/routes.h"
 #include "http/handle_regions.h"
+#include "http/handle_sequences.h"
 #include "http/handlers.h"
 #include "http/operator_handlers.h"
 
@@ -19,6 +20,8 @@ static const struct ad_route routes[] = {
     {"v2/models/{model}/stats", .admin = true, .get = ad_handle_stats},
     {"v2/models/{model}/infer", .infer = true},
     {"v2/models/{model}/gradient", .infer = true, .gradient = true},
+    {"v2/models/{model}/sequences", .admin = true, .get = ad_handle_sequences},
+    {"v2/models/{model}/sequences/{id}", .infer = true, .moves = true},
     {"v2/models/{model}/versions/{version}", .get = ad_handle_model},
     {"v2/models/{model}/versions/{version}/ready", .open = true,
      .get = ad_handle_model_ready},
@@ -26,6 +29,9 @@ static const struct ad_route routes[] = {
     {"v2/models/{model}/versions/{version}/stats", .admin = true, .get = ad_handle_stats},
     {"v2/models/{model}/versions/{version}/infer", .infer = true},
     {"v2/models/{model}/versions/{version}/gradient", .infer = true, .gradient = true},
+    {"v2/models/{model}/versions/{version}/sequences", .admin = true,
+     .get = ad_handle_sequences},
+    {"v2/models/{model}/versions/{version}/sequences/{id}", .infer = true, .moves = true},
     {"v2/repository/index", .admin = true, .post = ad_handle_index},
     {"v2/repository/models/{model}/load", .admin = true, .command = true,
      .kind = AD_COMMAND_LOAD},
@@ -61,7 +67,7 @@ static bool ends_as(const char *pattern, size_t n, const char *text)
 static bool matches(const char *pattern, struct ad_path *path, struct ad_target *target,
                     char **end)
 {
-    *target = (struct ad_target){NULL, NULL, NULL};
+    *target = (struct ad_target){NULL, NULL, NULL, NULL};
     *end = NULL;
     for (size_t i = 0; i < path->n_segments; i++) {
         size_t n = strcspn(pattern, "/");
@@ -71,6 +77,8 @@ static bool matches(const char *pattern, struct ad_path *path, struct ad_target 
             target->version = path->segments[i];
         } else if (segment_is(pattern, n, "{region}")) {
             target->region = path->segments[i];
+        } else if (segment_is(pattern, n, "{id}")) {
+            target->id = path->segments[i];
         } else if (ends_as(pattern, n, path->segments[i])) {
             target->model = path->segments[i];
             *end =
@@ -98,7 +106,7 @@ const struct ad_route *ad_route_find(struct ad_path *path, struct ad_target *tar
             return &routes[i];
         }
     }
-    *target = (struct ad_target){NULL, NULL, NULL};
+    *target = (struct ad_target){NULL, NULL, NULL, NULL};
     return NULL;
 }
 
@@ -107,7 +115,9 @@ enum ad_status ad_route_check_verb(const struct ad_route *route, const char *ver
 {
     bool get = strcmp(verb, "GET") == 0 || strcmp(verb, "HEAD") == 0;
     bool post = strcmp(verb, "POST") == 0;
-    if ((get && route->get) || (post && ad_route_posts(route))) {
+    bool forget = route->moves && strcmp(verb, "DELETE") == 0;
+    if ((get && (route->get || route->moves)) || (post && ad_route_posts(route)) ||
+        forget) {
         return AD_OK;
     }
     return ad_fail(error, AD_METHOD, "Method Not Allowed: this path takes %s, not %.32s",
@@ -116,5 +126,8 @@ enum ad_status ad_route_check_verb(const struct ad_route *route, const char *ver
 
 const char *ad_route_allow(const struct ad_route *route)
 {
+    if (route->moves) {
+        return "GET, HEAD, POST, DELETE";
+    }
     return !route->get ? "POST" : ad_route_posts(route) ? "GET, HEAD, POST" : "GET, HEAD";
 }

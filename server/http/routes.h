@@ -19,6 +19,7 @@ struct ad_target {
     const char *model;   /* NULL: the route has none */
     const char *version; /* NULL: none was given */
     const char *region;  /* of shared memory; NULL: the route has none */
+    const char *id;      /* of a sequence; NULL: the route has none */
 };
 
 /* What a handler is asked. All of it is borrowed. */
@@ -39,16 +40,18 @@ typedef enum ad_status ad_handler(const struct ad_service *service,
 
 /* HEAD is GET without the body. Static. */
 struct ad_route {
-    const char *pattern; /* segments joined by '/'; {model}, {version} and {region} are
+    const char
+        *pattern;     /* segments joined by '/'; {model}, {version}, {region} and {id} are
                             variable, and {model} may have an end behind it */
-    ad_handler *get;     /* NULL: not GET */
-    ad_handler *post;    /* NULL: not POST, unless infer or command */
-    enum ad_form form;   /* of an infer request's body, unless its headers say more */
-    bool admin;          /* for operators: on the admin listener, where there is one */
-    bool open;           /* needs no key and no certificate: health */
-    bool infer;          /* POST goes to a worker */
-    bool gradient;       /* infer is true, and gradients are wanted */
-    bool command;        /* POST goes to the loader */
+    ad_handler *get;  /* NULL: not GET */
+    ad_handler *post; /* NULL: not POST, unless infer or command */
+    enum ad_form form; /* of an infer request's body, unless its headers say more */
+    bool admin;        /* for operators: on the admin listener, where there is one */
+    bool open;         /* needs no key and no certificate: health */
+    bool infer;        /* POST goes to a worker */
+    bool moves;        /* infer is true, and GET, POST and DELETE move a sequence */
+    bool gradient;     /* infer is true, and gradients are wanted */
+    bool command;      /* POST goes to the loader */
     enum ad_command_kind kind;
 };
 

@@ -9,9 +9,9 @@
 
 bool ad_lane_is_small(const struct ad_request *request, bool ready)
 {
-    /* of a body that is packed nobody knows what it will be */
+    /* of a body that is packed, and of what a sequence keeps, nobody knows what it will be */
     return ready ? request->cost <= AD_SMALL_COST
-                 : request->coding == AD_CODING_IDENTITY &&
+                 : !request->move && request->coding == AD_CODING_IDENTITY &&
                        request->body.size <= AD_SMALL_BODY;
 }
 

@@ -301,7 +301,7 @@ static bool is_long(const struct ad_work *work)
     for (const struct ad_request *r = work->requests.first; r; r = r->next) {
         cost += work->kind == AD_WORK_RUN ? r->cost : 0;
         if (work->kind == AD_WORK_DECODE &&
-            (r->body.size > BRIEF_BODY || r->coding != AD_CODING_IDENTITY)) {
+            (r->body.size > BRIEF_BODY || r->coding != AD_CODING_IDENTITY || r->move)) {
             return true;
         }
     }

@@ -51,7 +51,8 @@ struct ad_work {
     struct ad_job *job;
 
     /* Filled by the worker before it takes the next. */
-    struct ad_request *decoded; /* NULL: it failed, and has been answered */
+    struct ad_request
+        *decoded; /* NULL: it failed or was all done, and has been answered */
     int64_t spent_ns;
 
     /* The queue's. */

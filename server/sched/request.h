@@ -41,6 +41,15 @@ enum ad_coding { AD_CODING_IDENTITY, AD_CODING_GZIP, AD_CODING_DEFLATE, AD_CODIN
 
 #define AD_ALL_JSON SIZE_MAX /* all of a body, whatever its size */
 
+/* What a request does with a sequence as a whole. Such a request computes nothing, and is done once it has been
+ * decoded. */
+enum ad_move {
+    AD_MOVE_NONE,   /* it is one for inference or gradients */
+    AD_MOVE_EXPORT, /* the reply is what the sequence keeps */
+    AD_MOVE_IMPORT, /* the sequence keeps what the body holds */
+    AD_MOVE_FORGET  /* the sequence goes */
+};
+
 struct ad_budget;   /* budget.h */
 struct ad_sequence; /* sequences.h */
 
@@ -56,6 +65,7 @@ struct ad_request {
     struct ad_version *version; /* a counted reference, released by ad_request_free */
     struct attn_mode mode;      /* of it `gradient`; the decoder fills the rest */
     enum ad_form form;
+    enum ad_move move;           /* of the sequence that sequence_call.id names */
     enum ad_coding coding;       /* of the body, until it is decoded */
     enum ad_coding reply_coding; /* that the client would like best */
     unsigned reply_level;        /* of its compression, 1 to 9; 0: none */
@@ -92,7 +102,7 @@ struct ad_request {
     size_t n_wanted;
     bool binary_default; /* how outputs that say nothing go out */
     enum ad_nonfinite nonfinite;
-    struct ad_sequence_call sequence_call;
+    struct ad_sequence_call sequence_call; /* of a move: filled by http */
 
     /* What is to be computed, known once it is decoded. */
     attn_plan *plan; /* freed with the request, or before its sequence goes back */

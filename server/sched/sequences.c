@@ -3,6 +3,7 @@
  * The C library's search tree finds them by version and id; a list has those that nobody has in hand,
  * the longest idle first. Any thread; main creates and frees. */
 #include "sched/sequences.h"
+#include "sched/sequences_state.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -10,29 +11,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct ad_sequence {
-    struct ad_sequences *home;        /* immutable, as are the next two */
-    const struct ad_version *version; /* a reference is held */
-    char *id;
-    attn_cache *cache; /* owner: who has it in hand */
-    bool fresh;        /* its first request has not succeeded yet; so too */
-
-    size_t n_bytes; /* guarded by the lock of all, as is all below */
-    bool in_hand;
-    bool dropped;    /* out of the tree: to be freed when it is put back */
-    int64_t used_ns; /* when it was put back last */
-    struct ad_sequence *previous, *next; /* of the list, or of those to be freed */
-};
-
-struct ad_sequences {
-    struct ad_sequences_config config; /* immutable */
-    pthread_mutex_t lock;
-    void *tree;                       /* guarded by lock, as is all below */
-    struct ad_sequence *first, *last; /* not in hand */
-    size_t n, n_bytes;
-    uint64_t n_evicted;
-};
 
 struct ad_sequences *ad_sequences_create(const struct ad_sequences_config *config)
 {
@@ -91,6 +69,13 @@ static struct ad_sequence *create_sequence(struct ad_sequences *home,
 attn_cache *ad_sequence_cache(struct ad_sequence *sequence)
 {
     return sequence->cache;
+}
+
+void ad_sequence_adopt(struct ad_sequence *sequence, attn_cache **cache)
+{
+    attn_cache_free(sequence->cache);
+    sequence->cache = *cache;
+    *cache = NULL;
 }
 
 /* ---- the tree and the list ----------------------------------------------------------------- */
@@ -248,6 +233,7 @@ static enum ad_status enter_locked(struct ad_sequences *sequences,
         return ad_fail(error, AD_INTERNAL, "out of memory");
     }
     sequences->n++;
+    sequence->length = attn_cache_length(sequence->cache);
     count_locked(sequences, sequence, attn_cache_bytes(sequence->cache));
     return AD_OK;
 }
@@ -343,12 +329,14 @@ void ad_sequences_give(struct ad_request *request, int64_t now_ns)
     bool over = ok ? request->sequence_call.end : sequence->fresh || request->advanced;
     sequence->fresh = false;
     size_t n_bytes = attn_cache_bytes(sequence->cache);
+    size_t length = attn_cache_length(sequence->cache);
     pthread_mutex_lock(&sequences->lock);
     if (over && !sequence->dropped) {
         drop_locked(sequences, sequence, &gone);
     }
     sequence->in_hand = false;
     sequence->used_ns = now_ns;
+    sequence->length = length;
     bool dropped = sequence->dropped;
     if (!dropped) {
         count_locked(sequences, sequence, n_bytes);
@@ -371,37 +359,17 @@ void ad_sequences_sweep(struct ad_sequences *sequences, int64_t now_ns)
     free_list(gone);
 }
 
-/* Those of a version, gathered before any is dropped: a tree must not change while it is walked. */
-struct gathering {
-    const struct ad_version *version;
-    struct ad_sequence **items;
-    size_t n;
-};
-
-static void gather(const void *node, VISIT visit, void *closure)
-{
-    struct gathering *gathering = closure;
-    struct ad_sequence *sequence = *(struct ad_sequence *const *)node;
-    if ((visit == postorder || visit == leaf) &&
-        (!gathering->version || sequence->version == gathering->version)) {
-        gathering->items[gathering->n++] = sequence;
-    }
-}
-
 void ad_sequences_retire(struct ad_sequences *sequences, const struct ad_version *version)
 {
     struct ad_sequence *gone = NULL;
     pthread_mutex_lock(&sequences->lock);
-    struct gathering gathering = {version, NULL, 0};
-    gathering.items = calloc(sequences->n + 1, sizeof *gathering.items);
-    if (gathering.items) {
-        twalk_r(sequences->tree, gather, &gathering);
-    }
-    for (size_t i = 0; i < gathering.n; i++) {
-        drop_locked(sequences, gathering.items[i], &gone);
+    size_t n = 0;
+    struct ad_sequence **items = ad_sequences_gather(sequences, version, &n);
+    for (size_t i = 0; i < n; i++) {
+        drop_locked(sequences, items[i], &gone);
     }
     pthread_mutex_unlock(&sequences->lock);
-    free(gathering.items);
+    free(items);
     free_list(gone);
 }
 

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "sched/request.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,6 +46,10 @@ enum ad_status ad_sequences_take(struct ad_sequences *sequences,
 /* What it keeps. For whoever has it in hand. */
 attn_cache *ad_sequence_cache(struct ad_sequence *sequence);
 
+/* Let it keep what *cache does, which is the sequence's from now on (and nulled here). For whoever has it in hand
+ * and has no plan of it; then there is to be made room. */
+void ad_sequence_adopt(struct ad_sequence *sequence, attn_cache **cache);
+
 /* Count what the sequence keeps now; the request's plan may have added to it. On failure it is still in
  * hand. AD_TOO_LARGE: it alone is over the limit. */
 enum ad_status ad_sequences_make_room(struct ad_sequences *sequences,
@@ -62,6 +67,27 @@ void ad_sequences_retire(struct ad_sequences *sequences,
 
 /* Drop those that have been idle for too long. */
 void ad_sequences_sweep(struct ad_sequences *sequences, int64_t now_ns);
+
+/* A sequence as operators see it: as it was when it was put back last. */
+struct ad_sequence_view {
+    char *id;
+    size_t length; /* positions */
+    size_t n_bytes;
+    int64_t idle_ns; /* 0 while it is busy */
+    bool busy;
+};
+
+struct ad_sequences_view {
+    struct ad_sequence_view *items; /* in the order of their ids */
+    size_t n;
+};
+
+/* What is kept for a version. AD_INTERNAL: out of memory. */
+enum ad_status ad_sequences_view(struct ad_sequences *sequences,
+                                 const struct ad_version *version, int64_t now_ns,
+                                 struct ad_sequences_view *view,
+                                 struct ad_error *error) AD_MUST_CHECK;
+void ad_sequences_view_reset(struct ad_sequences_view *view); /* frees */
 
 struct ad_sequences_count {
     size_t n, n_bytes;

@@ -81,7 +81,7 @@ static const struct attn_parallel *helpers_of(const struct ad_worker *worker)
     return worker->team.queue ? &worker->helpers : NULL;
 }
 
-/* Decode one; it is answered at once when that fails. */
+/* Decode one; it is answered at once when that fails, or was all. */
 static void decode(const struct ad_stages *stages, struct ad_work *work,
                    const struct ad_worker *worker)
 {
@@ -92,7 +92,7 @@ static void decode(const struct ad_stages *stages, struct ad_work *work,
     request->helpers = NULL;
     request->times.decoded_ns = ad_clock_now_ns();
     work->spent_ns = request->times.decoded_ns - request->times.decoding_ns;
-    if (status) {
+    if (status || request->move) {
         request->on_done(request);
         return;
     }

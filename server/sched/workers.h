@@ -42,7 +42,7 @@ struct ad_worker {
 struct ad_stages {
     void *context;
     /* Fill the decoder's fields and what is to be computed, or error; what it says is whether the
-     * request may be run. */
+     * request may be run. One that moves a sequence is done then, and is not run. */
     enum ad_status (*decode)(void *context, struct ad_request *request);
     /* Run decoded requests together: reply or error of each is filled. */
     void (*run)(void *context, const struct ad_requests *batch, struct ad_worker *worker);
