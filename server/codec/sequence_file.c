@@ -148,6 +148,14 @@ static enum ad_status check_layer(const struct ad_version *version,
         number ? number : "(unknown)");
 }
 
+static enum ad_status check_positions(const attn_weights *file, size_t n,
+                                      struct ad_error *error)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%zu", n);
+    return expect_text(file, "positions", text, error);
+}
+
 /* Fill the tensors of the state from those of the file. */
 static enum ad_status take_tensors(const attn_weights *file,
                                    struct attn_cache_state *state, struct ad_error *error)
@@ -175,7 +183,6 @@ static enum ad_status take_tensors(const attn_weights *file,
 static enum ad_status take_state(const attn_weights *file, struct attn_cache_state *state,
                                  struct ad_error *error)
 {
-    char positions[24];
     const char *kind = attn_weights_metadata(file, "kind");
     state->grows = kind && strcmp(kind, kind_text(true)) == 0;
     if (!state->grows && (!kind || strcmp(kind, kind_text(false)) != 0)) {
@@ -183,12 +190,7 @@ static enum ad_status take_state(const attn_weights *file, struct attn_cache_sta
                        "sequence file: kind: expected 'grows' or 'stays', got %s%.100s%s",
                        kind ? "'" : "", kind ? kind : "none", kind ? "'" : "");
     }
-    enum ad_status status = take_tensors(file, state, error);
-    if (status || state->key.rank < 2) {
-        return status; /* the library says what is wrong with the shape */
-    }
-    snprintf(positions, sizeof positions, "%zu", positions_of(state));
-    return expect_text(file, "positions", positions, error);
+    return take_tensors(file, state, error);
 }
 
 static enum ad_status create_cache(const struct ad_version *version,
@@ -221,7 +223,19 @@ static enum ad_status read_file(const struct ad_version *version,
     if (!status) {
         status = take_state(file, &state, error);
     }
-    return status ? status : create_cache(version, &state, cache, error);
+    attn_cache *created = NULL;
+    if (!status) {
+        status = create_cache(version, &state, &created, error);
+    }
+    if (!status) {
+        status = check_positions(file, attn_cache_length(created), error);
+    }
+    if (status) {
+        attn_cache_free(created);
+        return status;
+    }
+    *cache = created;
+    return AD_OK;
 }
 
 enum ad_status ad_sequence_file_read(const struct ad_version *version, const void *bytes,
