@@ -29,8 +29,9 @@ const struct ad_option ad_option_table[AD_OPTION_COUNT] = {
      .lowest = AD_FROM_FILE,
      FIELD(model_repository),
      .value_name = "DIR",
-     .help = "serve the models below this folder; without it, the demo models that come "
-             "with the daemon"},
+     .help =
+         "serve the models below this folder, or the one whose files lie in it; without "
+         "it, the demo models that come with the daemon"},
     {.name = "model-name",
      .type = AD_OPTION_TEXT,
      .lowest = AD_FROM_FILE,
