@@ -126,12 +126,16 @@ class SequenceClient(Client):
         self.sequence = "%s-%d" % (group.name, number)
         self.position = 0
         self.lost = []  # requests that were told so
+        self.held = 0   # times that it was asked to come again
 
     def turn(self):
         body, headers, right = self.group.steps[self.number % VARIANTS][self.position](self.sequence)
         name, reply = self.ask(self.group.path, body, {**headers, "X-Sequence-Id": self.sequence})
         if reply.status == 200 and reply.data == right:
             self.position = (self.position + 1) % STEPS
+            return
+        if reply.status == 503 and reply.code == "sequence_moving":
+            self.held += 1
             return
         if reply.status == 409 and reply.code == "sequence_lost":
             self.lost.append(name)
@@ -188,6 +192,9 @@ class Sequences(Group):
     def lost(self):
         """The requests that found their sequence lost."""
         return [name for client in self.clients for name in client.lost]
+
+    def held(self):
+        return sum(client.held for client in self.clients)
 
 
 class Right:

@@ -5,7 +5,7 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 daemon=$(realpath "${1:?usage: run.sh DAEMON [PART...]}")
 shift
-limit=${SUITE_TIMEOUT:-400}
+limit=${SUITE_TIMEOUT:-600}
 PYTHON=${PYTHON:-$(python3 -c 'import sys; print(sys.executable)')}
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/attentiond-cluster.XXXXXX")
 
