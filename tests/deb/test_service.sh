@@ -78,7 +78,7 @@ cp "$root/usr/share/attentiond/models/routing_score/config.json" "$root/var/lib/
 cp "$conf" "$scratch/edited.json"
 exe=$(stat -L -c %i "/proc/$pid/exe")
 holds "the next version installs over it" apt install '/next/*.deb'
-equal "... all of it" 'ii  ii  ii ' "$(query db:Status-Abbrev attentiond libattention0 libattention-dev | tr '\n' ' ')"
+equal "... all of it" installed "$(query db:Status-Status attentiond libattention0 libattention-dev | sort -u)"
 holds "... as the next version" test "$(query Version attentiond)" = \
     "$(dpkg-deb -f "$packages"/next/attentiond_[0-9]*.deb Version)"
 equal_files "the edited configuration is kept" "$scratch/edited.json" "$conf"
