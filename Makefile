@@ -197,11 +197,12 @@ test-deps: ## install the Debian packages that the tests need
 # The packages come first, then a second make that sees what they brought.
 .PHONY: run
 run: deps ## install what is missing, build, start the daemon with the demo layers
-	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(MAKE) -j$$(nproc) --no-print-directory all
 	$B/attentiond $(ARGS)
 
 .PHONY: check
 check: test-deps ## install what is missing, build, pass every test
+	$(Q)$(MAKE) -j$$(nproc) --no-print-directory tests-built
 	$(Q)$(MAKE) --no-print-directory check-built
 
 # ---- packages ----------------------------------------------------------------------------------
@@ -242,11 +243,32 @@ check-deb: ## install, run, upgrade and remove the packages in a Debian of their
 # ---- container image ---------------------------------------------------------------------------
 
 IMAGE_PACKAGES := buildah podman runc mmdebstrap catatonit
+IMAGE_TEST_PACKAGES := qemu-user $(if $(shell command -v npm),,npm)
 
 .PHONY: image
 image: ## build the container image, with Docker or else with buildah (TESTS=quick|all|none, OPENBLAS=yes)
+	@docker version >/dev/null 2>&1 || tests/install-packages.sh $(IMAGE_PACKAGES)
 	@TESTS='$(TESTS)' OPENBLAS='$(OPENBLAS)' BUILD='$(abspath $(BUILD))' docker/image.sh \
 		localhost/attentiond:$(VERSION) localhost/attentiond:test
+
+.PHONY: image-arm64
+image-arm64: ## build the image for 64-bit ARM on this machine, with buildah
+	@tests/install-packages.sh $(IMAGE_PACKAGES)
+	@ENGINE=buildah ARCH=arm64 TESTS=none BUILD='$(abspath $(BUILD))' docker/image.sh \
+		localhost/attentiond:$(VERSION)-arm64 localhost/attentiond:test-arm64
+
+# Both start containers, or say why they do not. The quick one is part of `check`.
+.PHONY: check-image check-image-quick
+check-image: all ## build the images and run them for real: users, limits, read-only, 64-bit ARM
+	@[ $$(id -u) -ne 0 ] || tests/install-packages.sh $(IMAGE_PACKAGES) $(IMAGE_TEST_PACKAGES)
+	@BUILD='$(abspath $(BUILD))' tests/container/run.sh all $B/attentiond
+check-image-quick: all
+	@[ $$(id -u) -ne 0 ] || tests/install-packages.sh $(IMAGE_PACKAGES)
+	@BUILD='$(abspath $(BUILD))' tests/container/run.sh quick $B/attentiond
+
+.PHONY: clean-container
+clean-container: ## remove the images, containers and bases that were made for tests
+	@BUILD='$(abspath $(BUILD))' bash -c '. tests/container/lib.sh && remove_store'
 
 # The root of the image, from what is built, in ROOT.
 .PHONY: image-root
@@ -323,7 +345,7 @@ SUITES := unit golden fuzz integration lint
 check-suites: all $(SUITES:%=check-%)
 
 .PHONY: check-built
-check-built: check-suites
+check-built: check-suites check-image-quick
 	@echo 'check: every suite passed'
 
 # What the suites run.
@@ -378,11 +400,14 @@ check-lint: symbols
 .PHONY: check-all
 check-all: ## check, plus sanitizers, clang, valgrind, 64-bit ARM and a published model's blocks
 	@tests/install-packages.sh $(CHECK_ALL_PACKAGES)
+	$(Q)$(MAKE) -j$$(nproc) --no-print-directory tests-built
 	$(Q)$(MAKE) --no-print-directory check-built
+	$(Q)$(MAKE) -j$$(nproc) --no-print-directory MODE=asan tests-built
 	$(Q)$(MAKE) --no-print-directory MODE=asan check-sanitized
+	$(Q)$(MAKE) -j$$(nproc) --no-print-directory MODE=tsan tests-built
 	$(Q)$(MAKE) --no-print-directory MODE=tsan check-sanitized
 	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/clang CC=clang all check-unit check-golden
-	$(Q)$(MAKE) --no-print-directory check-valgrind check-ocr check-neon
+	$(Q)$(MAKE) --no-print-directory check-valgrind check-ocr check-neon check-image
 	$(Q)$(MAKE) --no-print-directory check-manifests check-kube
 	$(Q)$(MAKE) --no-print-directory check-deb
 	$(Q)$(MAKE) --no-print-directory check-cluster
@@ -519,7 +544,7 @@ bench-peers: ## install the peers of both: PyTorch and web servers (Debian), ONN
 		onnxruntime-node@1
 
 .PHONY: clean
-clean: ## remove everything that was built
+clean: clean-container ## remove everything that was built
 	rm -rf $(BUILD)
 
 -include $(shell find $B -name '*.d' 2>/dev/null)

@@ -85,7 +85,9 @@ add_interpreter() {
     ln -s "$path" "$libraries/$name"
 }
 
-rm -rf "$root/usr/include" "$root/usr/lib/pkgconfig" "$root/usr/lib/libattention.so"
+find "$root" ! -type d ! -path "$root/usr/bin/attentiond" ! -path "$root/usr/lib/libattention.so.*" \
+    ! -path "$root/usr/share/attentiond/*" -delete
+find "$root" -mindepth 1 -type d -empty -delete
 "$strip" "$root/usr/bin/attentiond" "$root"/usr/lib/libattention.so.*.*
 for file in "$root/usr/bin/attentiond" "$root"/usr/lib/libattention.so.*.*; do
     for name in $(needed "$file"); do

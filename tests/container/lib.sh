@@ -29,6 +29,23 @@ no_containers() {
     done
 }
 
+# What the image will hold, from what is built here, in $store/root.
+stage_root() {
+    make -C "$container_top" -s --no-print-directory image-root BUILD="$BUILD" ROOT="$store/root"
+}
+
+# Why no container runs here though the tools are there; nothing, if one does.
+no_container_runs() {
+    local said
+    if ! stage_root >"$store/probe.log" 2>&1; then
+        echo "nothing to try with: $(tail -n 1 "$store/probe.log")"
+    elif ! said=$(tar -C "$store/root" -c . | podman import -q - localhost/attentiond-probe 2>&1 >/dev/null &&
+        timeout 60 podman run --rm --network host localhost/attentiond-probe /usr/bin/attentiond --version \
+            2>&1 >/dev/null); then
+        tail -n 1 <<<"$said"
+    fi
+}
+
 # podman asks for limits that root may not have, for a runtime that refuses mixed cgroups, and for a
 # network of its own that needs a firewall: ask for what is there everywhere.
 write_configuration() {
@@ -93,6 +110,22 @@ containers_gone() {
         timeout 30 podman rm -f -t 2 "$name" >/dev/null 2>&1
     done
     containers=
+}
+
+fails() { # COMMAND...
+    ! "$@"
+}
+
+# The store as it is before anything is built; what is mounted in it goes first.
+remove_store() {
+    [ -d "$store" ] || return 0
+    if command -v podman >/dev/null; then
+        timeout 60 podman rm -fa -t 2 >/dev/null 2>&1
+        timeout 60 buildah rm -a >/dev/null 2>&1
+        timeout 60 podman image unmount -fa >/dev/null 2>&1
+    fi
+    awk -v below="$store/" 'index($2, below) == 1 {print $2}' /proc/mounts | sort -r | xargs -r umount -l
+    rm -rf "$store"
 }
 
 write_configuration
