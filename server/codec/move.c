@@ -7,22 +7,25 @@
 #include "codec/sequence_file.h"
 #include "codec/unpack.h"
 
-static enum ad_status export(struct ad_sequences *sequences, struct ad_request *request) {
+static enum ad_status carry_out(struct ad_sequences *sequences,
+                                struct ad_request *request)
+{
     struct ad_error *error = &request->error;
-    enum ad_status status = ad_sequences_take(sequences, request, ad_clock_now_ns(),
-                                              error);
-    if (!status){status = ad_sequence_file_write(request->version,
-                                                 ad_sequence_cache(request->sequence),
-                                                 request->max_output_bytes,
-                                                 &request->reply, error);}
-/* from here on others may have it: what is packed is a copy */
-ad_sequences_give(request, ad_clock_now_ns());
-if (status) {
-    ad_buffer_reset(&request->reply);
-    return status;
-}
-ad_pack_reply(request);
-return AD_OK;
+    enum ad_status status =
+        ad_sequences_take(sequences, request, ad_clock_now_ns(), error);
+    if (!status) {
+        status =
+            ad_sequence_file_write(request->version, ad_sequence_cache(request->sequence),
+                                   request->max_output_bytes, &request->reply, error);
+    }
+    /* from here on others may have it: what is packed is a copy */
+    ad_sequences_give(request, ad_clock_now_ns());
+    if (status) {
+        ad_buffer_reset(&request->reply);
+        return status;
+    }
+    ad_pack_reply(request);
+    return AD_OK;
 }
 
 static enum ad_status write_summary(struct ad_request *request, size_t length,
@@ -57,7 +60,7 @@ static enum ad_status place(struct ad_sequences *sequences, struct ad_request *r
     return status;
 }
 
-static enum ad_status import(struct ad_sequences *sequences, struct ad_request *request)
+static enum ad_status carry_in(struct ad_sequences *sequences, struct ad_request *request)
 {
     attn_cache *cache = NULL;
     enum ad_status status = ad_unpack_body(request, &request->error);
@@ -87,9 +90,9 @@ enum ad_status ad_move_run(struct ad_sequences *sequences, struct ad_request *re
     case AD_MOVE_NONE:
         break;
     case AD_MOVE_EXPORT:
-        return export(sequences, request);
+        return carry_out(sequences, request);
     case AD_MOVE_IMPORT:
-        return import(sequences, request);
+        return carry_in(sequences, request);
     case AD_MOVE_FORGET:
         return forget(sequences, request);
     }
