@@ -115,19 +115,21 @@ took=$((($(date +%s%N) - begin) / 1000000))
 holds "... is known within seconds ($took ms)" [ "$took" -lt 10000 ]
 kill -CONT "$daemon_pid"
 stop_daemon "a broken model: it stops"
-py -c 'import socket, sys
+"$PYTHON" -I -S -c 'import socket, sys
 listening = socket.create_server(("127.0.0.1", 0))
 print(listening.getsockname()[1], flush=True)
 while True:
     connection, _ = listening.accept()
     connection.recv(4096)
     connection.sendall(b"220 mail.example ESMTP\r\n")
-    connection.close()' >"$scratch/port" &
+    connection.close()' >"$scratch/port" 2>&1 &
 other_pid=$!
+trap 'kill "$other_pid" 2>/dev/null; cleanup' EXIT
 wait_for test -s "$scratch/port"
 unhealthy "something else" 'what answers does not speak HTTP' --http-port="$(cat "$scratch/port")"
 kill "$other_pid"
 wait "$other_pid" 2>/dev/null
+trap cleanup EXIT
 refused "port 0" '--http-port|got 0' --http-port=0
 refused "an address that is none" "--http-address|'nowhere'" --http-address=nowhere
 refused "a port that is none" "--http-port|'x'" --http-port=x

@@ -110,7 +110,7 @@ stop_daemon "somebody else: it stops"
 # Somebody in its place takes what it asks, and gives no answer: the daemon itself goes on.
 start_service notify "unix:$scratch/socket" WATCHDOG_USEC=800000 -- --drain-seconds=60
 holds "alive over a unix socket" wait_for more_told 0 WATCHDOG=1
-py "$here/manager.py" hang "$scratch/socket" "$scratch/enough" &
+"$PYTHON" -I -S "$here/manager.py" hang "$scratch/socket" "$scratch/enough" &
 hang_pid=$!
 holds "no answer: the log" wait_for grep -q 'the daemon does not answer itself error="no answer in time"' "$scratch/log"
 n=$(n_told WATCHDOG=1)
