@@ -244,27 +244,29 @@ check-deb: ## install, run, upgrade and remove the packages in a Debian of their
 
 IMAGE_PACKAGES := buildah podman runc mmdebstrap catatonit
 IMAGE_TEST_PACKAGES := qemu-user $(if $(shell command -v npm),,npm)
+# Where containers are built and started, as their scripts expect it.
+CONTAINED = BUILD='$(abspath $(BUILD))' tests/container/mounts.sh
 
 .PHONY: image
 image: ## build the container image, with Docker or else with buildah (TESTS=quick|all|none, OPENBLAS=yes)
 	@docker version >/dev/null 2>&1 || tests/install-packages.sh $(IMAGE_PACKAGES)
-	@TESTS='$(TESTS)' OPENBLAS='$(OPENBLAS)' BUILD='$(abspath $(BUILD))' docker/image.sh \
+	@TESTS='$(TESTS)' OPENBLAS='$(OPENBLAS)' $(CONTAINED) docker/image.sh \
 		localhost/attentiond:$(VERSION) localhost/attentiond:test
 
 .PHONY: image-arm64
 image-arm64: ## build the image for 64-bit ARM on this machine, with buildah
 	@tests/install-packages.sh $(IMAGE_PACKAGES)
-	@ENGINE=buildah ARCH=arm64 TESTS=none BUILD='$(abspath $(BUILD))' docker/image.sh \
+	@ENGINE=buildah ARCH=arm64 TESTS=none $(CONTAINED) docker/image.sh \
 		localhost/attentiond:$(VERSION)-arm64 localhost/attentiond:test-arm64
 
 # Both start containers, or say why they do not. The quick one is part of `check`.
 .PHONY: check-image check-image-quick
 check-image: all ## build the images and run them for real: users, limits, read-only, 64-bit ARM
 	@[ $$(id -u) -ne 0 ] || tests/install-packages.sh $(IMAGE_PACKAGES) $(IMAGE_TEST_PACKAGES)
-	@BUILD='$(abspath $(BUILD))' tests/container/run.sh all $B/attentiond
+	@$(CONTAINED) tests/container/run.sh all $B/attentiond
 check-image-quick: all
 	@[ $$(id -u) -ne 0 ] || tests/install-packages.sh $(IMAGE_PACKAGES)
-	@BUILD='$(abspath $(BUILD))' tests/container/run.sh quick $B/attentiond
+	@$(CONTAINED) tests/container/run.sh quick $B/attentiond
 
 .PHONY: clean-container
 clean-container: ## remove the images, containers and bases that were made for tests
@@ -293,7 +295,7 @@ CLUSTER ?= containers
 .PHONY: check-cluster
 check-cluster: all ## restart, kill and add daemons behind HAProxy under load (CLUSTER=containers|processes)
 	@tests/install-packages.sh $(CLUSTER_PACKAGES) $(if $(filter containers,$(CLUSTER)),$(IMAGE_PACKAGES))
-	@BUILD='$(abspath $(BUILD))' CLUSTER=$(CLUSTER) tests/cluster/run.sh $B/attentiond
+	@CLUSTER=$(CLUSTER) $(CONTAINED) tests/cluster/run.sh $B/attentiond
 
 # ---- Kubernetes --------------------------------------------------------------------------------
 
@@ -309,7 +311,7 @@ check-manifests: all ## check config/k8s: schemas, references, and against the d
 check-kube: all ## let podman run the Deployment of config/k8s
 	@tests/install-packages.sh $(MANIFEST_PACKAGES) $(IMAGE_PACKAGES)
 	@tests/k8s/packages.sh $(BUILD)/k8s
-	@BUILD='$(abspath $(BUILD))' tests/container/kube.sh $B/attentiond
+	@$(CONTAINED) tests/container/kube.sh $B/attentiond
 
 # ---- tests -------------------------------------------------------------------------------------
 

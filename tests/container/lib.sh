@@ -44,6 +44,7 @@ no_container_runs() {
             2>&1 >/dev/null); then
         tail -n 1 <<<"$said"
     fi
+    podman rmi -f localhost/attentiond-probe >/dev/null 2>&1
 }
 
 # podman asks for limits that root may not have, for a runtime that refuses mixed cgroups, and for a
