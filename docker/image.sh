@@ -44,23 +44,27 @@ with_docker() { # NAMES...
 }
 
 # A base to build in, where no registry answers: Debian from the sources of this machine, with what the
-# build needs, so that nothing is installed twice.
+# build needs, so that nothing is installed twice, and without what is large and that no build uses.
 bootstrap() {
-    local packages
+    local file packages sources=() without=()
     packages=$(make -s --no-print-directory build-packages)
     echo "image: no registry answers, so the base is made from this machine's Debian"
-    find /etc/apt/sources.list /etc/apt/sources.list.d -name '*.sources' -o -name '*.list' | sort |
-        xargs mmdebstrap --quiet --variant=minbase --mode=root --format=tar --include="make,${packages// /,}" \
-            --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
-            --dpkgopt='path-exclude=/usr/share/info/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
-            --dpkgopt='path-include=/usr/share/doc/*/copyright' --dpkgopt=force-unsafe-io bookworm - |
+    for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources; do
+        [ ! -s "$file" ] || sources+=("$file")
+    done
+    for file in 'share/man/*' 'share/locale/*' 'share/info/*' 'share/doc/*' 'bin/*-lto-dump-*' 'lib/gcc/*/lto1' \
+        'lib/*/openblas*.a'; do
+        without+=("--dpkgopt=path-exclude=/usr/$file")
+    done
+    mmdebstrap --quiet --variant=minbase --mode=root --format=tar --include="make,${packages// /,}" "${without[@]}" \
+        --dpkgopt='path-include=/usr/share/doc/*/copyright' --dpkgopt=force-unsafe-io bookworm - "${sources[@]}" |
         podman import -q - "$own_base" >/dev/null
 }
 
 have_base() {
     if podman image exists "$own_base"; then
         base=$own_base
-    elif podman image exists "$debian" || timeout 120 podman pull -q "$debian" >/dev/null 2>&1; then
+    elif podman image exists "$debian" || timeout 60 podman pull -q "$debian" >/dev/null 2>&1; then
         base=$debian
     else
         bootstrap
