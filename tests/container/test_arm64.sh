@@ -43,7 +43,5 @@ start_daemon
 contains "its own kernels" 'kernels=neon' "$scratch/log"
 contains "the models in the image" "$root/usr/share/attentiond/models" "$scratch/log"
 holds "every demo model answers the same within rounding" py "$demo" "${base##*:}" "$scratch/got" "$scratch/expected"
-if "$DAEMON" --help | grep -q -- --health-check; then
-    holds "its health check" env ATTENTIOND_HTTP_PORT="${base##*:}" "$DAEMON" --health-check
-fi
+holds "its health check" env ATTENTIOND_HTTP_PORT="${base##*:}" "$DAEMON" --health-check
 finish
