@@ -27,5 +27,9 @@ ln -s /proc/self/fd dev/fd
 mkdir -p old-root
 pivot_root . old-root
 cd /
-exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin sh -c \
-    'umount -l /old-root && rmdir /old-root && exec /lib/systemd/systemd --log-target=journal --show-status=no --unit=multi-user.target'
+umount -l old-root
+rmdir old-root
+# Credentials are mounted by a child, and seen where mounts are shared, as on a real machine.
+mount --make-rshared /
+exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+    /lib/systemd/systemd --log-target=journal --show-status=no --unit=multi-user.target

@@ -4,10 +4,11 @@
 . "$(dirname "$0")/lib.sh"
 isolate "$0" "$packages"
 make_root
-group=$scratch/cgroup/attentiond-deb-$$
+group=$scratch/cgroup/${scratch##*/}
 first= # the pid of that systemd, seen from here
 
 end_root() {
+    [ "$n_failed" -eq 0 ] || inside journalctl --no-pager -q -u attentiond >"$scratch/journal" 2>&1
     if [ -n "$first" ]; then
         kill -KILL "$first"
         wait_for is_gone "$first"
@@ -125,12 +126,11 @@ infer causal_steps '{"inputs": [{"name":"input","datatype":"FP32","shape":[1,2,8
     "shared_memory_byte_size":64}}]}' "${socket[@]}"
 expect_status "shared memory of clients" 200
 ask POST /v2/logging "${socket[@]}" -d '{"log_file": "requests.log", "log_verbose_level": 1}'
-ask GET /v2 "${socket[@]}"
-holds "a log file" wait_for test -s "$root/var/log/attentiond/requests.log"
+holds "a log file" wait_for test -e "$root/var/log/attentiond/requests.log"
 holds "... traces" wait_for test -s "$root/var/log/attentiond/traces"
 mv "$root/var/log/attentiond/requests.log" "$root/var/log/attentiond/requests.1"
 inside systemctl reload attentiond
-holds "... opened anew by a reload" wait_for test -e "$root/var/log/attentiond/requests.log"
+holds "... opened anew by a reload" wait_for test -s "$root/var/log/attentiond/requests.log"
 drop_none
 configure '{"model-repository": "/usr/share/attentiond/models"}'
 inside systemctl restart attentiond
