@@ -93,7 +93,9 @@ static void put_option(struct page *page, const struct ad_option *option)
     if (option->value_name) {
         put_words(page, option->value_name);
     }
-    pad_to(page, HELP_COLUMN - 1);
+    if (page->column >= HELP_COLUMN) {
+        end_line(page); /* a long name has a line of its own */
+    }
     page->indent = HELP_COLUMN;
     put_words(page, option->help);
     if (page->column + 1 + strlen(note) > WIDTH) {

@@ -307,9 +307,12 @@ START_TEST(test_help)
     ck_assert_ptr_nonnull(help);
     for (size_t i = 0; i < AD_OPTION_COUNT; i++) {
         char line[AD_OPTION_TEXT_SIZE];
-        snprintf(line, sizeof line, "\n  --%s%s", ad_option_table[i].name,
-                 ad_option_table[i].value_name ? " " : "   ");
+        const char *value = ad_option_table[i].value_name;
+        snprintf(line, sizeof line, "\n  --%s%s%s", ad_option_table[i].name,
+                 value ? " " : "  ", value ? value : " ");
         ck_assert_msg(count(help, line) == 1, "%s", line);
+        char next = strstr(help, line)[strlen(line)];
+        ck_assert_msg(next == ' ' || next == '\n', "%s%c", line, next);
     }
     ck_assert_ptr_nonnull(strstr(help, "(ATTENTIOND_HTTP_PORT"));
     ck_assert_ptr_nonnull(strstr(help, "[0..65535, default: 8000]"));
