@@ -57,8 +57,9 @@ bootstrap() {
         without+=("--dpkgopt=path-exclude=/usr/$file")
     done
     mmdebstrap --quiet --variant=minbase --mode=root --format=tar --include="make,${packages// /,}" "${without[@]}" \
-        --dpkgopt='path-include=/usr/share/doc/*/copyright' --dpkgopt=force-unsafe-io bookworm - "${sources[@]}" |
-        podman import -q - "$own_base" >/dev/null
+        --dpkgopt='path-include=/usr/share/doc/*/copyright' --dpkgopt=force-unsafe-io bookworm "$store/base.tar" "${sources[@]}"
+    podman import -q "$store/base.tar" "$own_base" >/dev/null
+    rm "$store/base.tar"
 }
 
 have_base() {
@@ -74,12 +75,18 @@ have_base() {
 
 # The format of Docker is the one that has health checks.
 with_buildah() { # NAMES...
-    local name base=${BASE:-} image
-    [ -n "$base" ] || have_base
-    # shellcheck source=tests/container/lib.sh
-    buildah bud -q --isolation chroot --network host --pull-never --format docker --layers \
-        "${arguments[@]}" --build-arg "BASE=$base" -t "$1" . >"$store/build.log" 2>&1 ||
-        { tail -n 60 "$store/build.log" >&2; return 1; }
+    local name base=${BASE:-} image log packed
+    if [ -z "$base" ]; then
+        have_base
+    elif ! podman image exists "$base"; then
+        podman pull -q "$base" >/dev/null
+    fi
+    log=$store/build.log
+    echo "image: what the build says goes to $log"
+    buildah bud --isolation chroot --network host --pull-never --format docker --layers \
+        "${arguments[@]}" --build-arg "BASE=$base" -t "$1" . >"$log" 2>&1 ||
+        { tail -n 60 "$log" >&2; return 1; }
+    sed -nE 's/^([a-z]+: [0-9]+ passed, [0-9]+ failed)/image: inside, \1/p' "$log"
     image=$1
     if [ -n "${ARCH:-}" ]; then
         set_processor "$1"
