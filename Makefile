@@ -19,7 +19,7 @@ Q := $(if $(filter 1,$(V)),,@)
 BUILD_PACKAGES := gcc libc6-dev pkg-config libmicrohttpd-dev libjansson-dev \
 	libopenblas-pthread-dev libgnutls28-dev zlib1g-dev libzstd-dev libxxhash-dev
 TEST_PACKAGES := $(BUILD_PACKAGES) check curl openssl python3 zstd
-NEON_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
+NEON_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user libxxhash-dev
 CHECK_ALL_PACKAGES := $(TEST_PACKAGES) $(NEON_PACKAGES) clang libclang-rt-14-dev clang-format valgrind \
 	yamllint prometheus shellcheck universal-ctags python3-onnx python3-numpy $(if $(shell command -v npm),,npm)
 
@@ -400,7 +400,7 @@ check-lint: symbols
 
 # What takes longer: other builds of the same tests, and checks with tools of their own.
 .PHONY: check-all
-check-all: ## check, plus sanitizers, clang, valgrind, 64-bit ARM and a published model's blocks
+check-all: ## check, plus sanitizers, clang, valgrind, ARM, a published model, containers, packages, cluster
 	@tests/install-packages.sh $(CHECK_ALL_PACKAGES)
 	$(Q)$(MAKE) -j$$(nproc) --no-print-directory tests-built
 	$(Q)$(MAKE) --no-print-directory check-built
