@@ -1,8 +1,8 @@
 /* options_value.c - one value of one option, checked and stored. Owner: ad_options_load's caller;
  * one thread. */
 #include "base/options_value.h"
+#include "base/digits.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,18 +161,6 @@ enum ad_status ad_option_set_text(struct ad_options_reader *reader,
     return AD_OK;
 }
 
-/* Digits alone: no sign, no space, no unit. */
-static bool parse_number(const char *text, uint64_t *number)
-{
-    if (text[0] == '\0' || text[strspn(text, "0123456789")] != '\0') {
-        return false;
-    }
-    errno = 0;
-    unsigned long long value = strtoull(text, NULL, 10);
-    *number = value;
-    return errno == 0;
-}
-
 enum ad_status ad_option_set(struct ad_options_reader *reader,
                              const struct ad_option *option, enum ad_option_source source,
                              const char *text)
@@ -190,7 +178,7 @@ enum ad_status ad_option_set(struct ad_options_reader *reader,
         }
         break;
     case AD_OPTION_NUMBER:
-        if (parse_number(text, &number)) {
+        if (ad_digits_read(text, UINT64_MAX, &number)) {
             return ad_option_set_number(reader, option, source, number, got);
         }
         break;

@@ -1,5 +1,6 @@
 /* passed.c - listening sockets that a service manager has opened for us. Called by main at start. */
 #include "base/passed.h"
+#include "base/digits.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,18 +12,6 @@
 
 #define FIRST_FD 3
 
-/* Digits alone, up to most; -1: it is something else. */
-static long parse_number(const char *text, long most)
-{
-    char *end = NULL;
-    if (text[0] < '0' || text[0] > '9') {
-        return -1;
-    }
-    errno = 0;
-    long number = strtol(text, &end, 10);
-    return *end == '\0' && errno == 0 && number <= most ? number : -1;
-}
-
 /* How many there are for us. */
 static enum ad_status count_passed(size_t *n, struct ad_error *error)
 {
@@ -32,16 +21,15 @@ static enum ad_status count_passed(size_t *n, struct ad_error *error)
     if (!pid || !fds) {
         return AD_OK;
     }
-    long for_whom = parse_number(pid, INT32_MAX);
-    if (for_whom <= 0) {
+    uint64_t for_whom = 0, number = 0;
+    if (!ad_digits_read(pid, INT32_MAX, &for_whom) || for_whom == 0) {
         return ad_fail(error, AD_INVALID,
                        "LISTEN_PID: expected a process's number, got '%.64s'", pid);
     }
-    if (for_whom != (long)getpid()) {
+    if (for_whom != (uint64_t)getpid()) {
         return AD_OK; /* for the one that started us */
     }
-    long number = parse_number(fds, AD_PASSED_MAX);
-    if (number < 0) {
+    if (!ad_digits_read(fds, AD_PASSED_MAX, &number)) {
         return ad_fail(error, AD_INVALID,
                        "LISTEN_FDS: expected a number of sockets up to %d, got '%.64s'",
                        AD_PASSED_MAX, fds);

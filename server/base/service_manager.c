@@ -4,6 +4,7 @@
 #include "base/service_manager.h"
 
 #include "base/clock.h"
+#include "base/digits.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -65,38 +66,22 @@ static void open_socket(struct ad_service_manager *manager, const char *text)
     (void)setsockopt(manager->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
 }
 
-/* Digits alone, from 1 to most; 0: it is something else. */
-static int64_t parse_number(const char *text, int64_t most)
-{
-    int64_t number = 0;
-    if (text[strspn(text, "0123456789")] != '\0') {
-        return 0;
-    }
-    for (; *text; text++) {
-        int digit = *text - '0';
-        if (number > (most - digit) / 10) {
-            return 0;
-        }
-        number = number * 10 + digit;
-    }
-    return number;
-}
-
 /* The variable may be meant for the process that started us. */
 static void read_watchdog(struct ad_service_manager *manager)
 {
     const char *interval = getenv("WATCHDOG_USEC");
     const char *pid = getenv("WATCHDOG_PID");
-    if (!interval || (pid && parse_number(pid, INT32_MAX) != (int64_t)getpid())) {
+    uint64_t for_whom = 0, interval_us = 0;
+    if (!interval || (pid && (!ad_digits_read(pid, INT32_MAX, &for_whom) ||
+                              for_whom != (uint64_t)getpid()))) {
         return;
     }
-    int64_t interval_us = parse_number(interval, MAX_WATCHDOG_US);
-    if (interval_us == 0) {
+    if (!ad_digits_read(interval, MAX_WATCHDOG_US, &interval_us) || interval_us == 0) {
         warn(manager, "cannot use the service manager's watchdog",
              "WATCHDOG_USEC: expected a number of microseconds over 0");
         return;
     }
-    manager->watchdog_ns = interval_us * NS_PER_US;
+    manager->watchdog_ns = (int64_t)interval_us * NS_PER_US;
 }
 
 void ad_service_manager_init(struct ad_service_manager *manager, const struct ad_log *log)
@@ -139,6 +124,17 @@ static void tell(struct ad_service_manager *manager, const char *message)
     manager->failed = failed;
 }
 
+/* A message that depends on nothing that was told before. */
+static void say(struct ad_service_manager *manager, const char *message)
+{
+    if (manager->fd < 0) {
+        return;
+    }
+    pthread_mutex_lock(&manager->lock);
+    tell(manager, message);
+    pthread_mutex_unlock(&manager->lock);
+}
+
 /* A status, as the last line of a message. */
 static const char *fill(char message[MESSAGE_SIZE], const char *text, const char *format,
                         ...) __attribute__((format(printf, 3, 4)));
@@ -161,23 +157,13 @@ static const char *fill(char message[MESSAGE_SIZE], const char *text, const char
 void ad_service_manager_status(struct ad_service_manager *manager, const char *text)
 {
     char message[MESSAGE_SIZE];
-    if (manager->fd < 0) {
-        return;
-    }
-    pthread_mutex_lock(&manager->lock);
-    tell(manager, fill(message, text, "%s", ""));
-    pthread_mutex_unlock(&manager->lock);
+    say(manager, fill(message, text, "%s", ""));
 }
 
 void ad_service_manager_ready(struct ad_service_manager *manager, const char *text)
 {
     char message[MESSAGE_SIZE];
-    if (manager->fd < 0) {
-        return;
-    }
-    pthread_mutex_lock(&manager->lock);
-    tell(manager, fill(message, text, "READY=1\nMAINPID=%ld\n", (long)getpid()));
-    pthread_mutex_unlock(&manager->lock);
+    say(manager, fill(message, text, "READY=1\nMAINPID=%ld\n", (long)getpid()));
 }
 
 void ad_service_manager_reloading(struct ad_service_manager *manager)
@@ -225,10 +211,5 @@ void ad_service_manager_stopping(struct ad_service_manager *manager, const char 
 
 void ad_service_manager_alive(struct ad_service_manager *manager)
 {
-    if (manager->fd < 0) {
-        return;
-    }
-    pthread_mutex_lock(&manager->lock);
-    tell(manager, "WATCHDOG=1");
-    pthread_mutex_unlock(&manager->lock);
+    say(manager, "WATCHDOG=1");
 }

@@ -100,6 +100,12 @@ static void on_done(struct ad_request *request)
     }
 }
 
+/* Is the body JSON, then perhaps tensors? */
+static bool is_inference(const struct ad_request *request)
+{
+    return !request->move && request->form == AD_FORM_INFER;
+}
+
 /* Move the body into the request and split it into JSON and tensors; a coded one has yet to be unpacked,
  * and is split then. */
 static enum ad_status fill_request(struct ad_call *call)
@@ -108,7 +114,7 @@ static enum ad_status fill_request(struct ad_call *call)
     bool coded = request->coding != AD_CODING_IDENTITY;
     uint64_t most = coded ? AD_ALL_JSON : call->body.size;
     uint64_t n_json = most;
-    if (!request->move && request->form == AD_FORM_INFER && call->headers.json_length &&
+    if (is_inference(request) && call->headers.json_length &&
         (!ad_headers_number(call->headers.json_length, &n_json) || n_json > most)) {
         return ad_fail(&call->error, AD_INVALID,
                        "inference header size should be in range (0, %zu), got: %.64s",
@@ -117,8 +123,7 @@ static enum ad_status fill_request(struct ad_call *call)
     request->body = call->body;
     ad_buffer_init(&call->body);
     request->n_json = (size_t)n_json;
-    if (!request->move && request->form == AD_FORM_INFER && call->headers.json_length &&
-        n_json == 0) {
+    if (is_inference(request) && call->headers.json_length && n_json == 0) {
         request->form = AD_FORM_RAW;
     }
     request->max_input_bytes = call->service->options->http_max_input_size;
@@ -127,7 +132,7 @@ static enum ad_status fill_request(struct ad_call *call)
     request->log = call->service->log;
     request->on_done = on_done;
     request->context = call;
-    if (!request->move && !coded && request->form == AD_FORM_INFER) {
+    if (!coded && is_inference(request)) {
         ad_peek_parameters(request);
     }
     return AD_OK;

@@ -38,9 +38,9 @@ enum ad_status ad_listeners_check(const struct ad_options *options,
                                   struct ad_error *error) AD_MUST_CHECK;
 
 /* Open all of them, or take what was passed: a socket named AD_LISTENERS_ADMIN in place of the admin
- * listener, others in place of all public ones. passed may be NULL: nothing was. Several addresses share one port: with port 0, one that is free at all of them
- * is looked for. :: takes IPv4 too, unless an IPv4 address is listed beside it. On failure *listeners
- * is empty. */
+ * listener, others in place of all public ones. passed may be NULL: nothing was. Several addresses
+ * share one port: with port 0, one that is free at all of them is looked for. :: takes IPv4 too, unless
+ * an IPv4 address is listed beside it. On failure *listeners is empty. */
 enum ad_status ad_listeners_open(const struct ad_options *options,
                                  struct ad_passed *passed, struct ad_listeners *listeners,
                                  struct ad_error *error) AD_MUST_CHECK;
