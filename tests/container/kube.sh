@@ -15,13 +15,7 @@ kube_gone() {
     timeout 60 podman pod rm -f -t 1 "$pod" >/dev/null 2>&1
 }
 
-have_image >"$scratch/build" 2>&1
-code=$?
-cat "$scratch/build"
-if [ "$code" -ne 0 ]; then
-    fail "the image is built" "docker/image.sh ended with $code"
-    finish
-fi
+built_or_finish have_image
 kube_gone
 
 # ---- the manifests, with what this machine cannot give ---------------------------------------

@@ -83,6 +83,17 @@ have_image() {
     export IMAGE_IS_BUILT=1
 }
 
+# Build the image of a suite of tests, which ends here if that fails.
+built_or_finish() { # COMMAND...
+    local code=0
+    "$@" >"${scratch:?}/build" 2>&1 || code=$?
+    cat "$scratch/build"
+    if [ "$code" -ne 0 ]; then
+        fail "the image is built" "docker/image.sh ended with $code"
+        finish
+    fi
+}
+
 # Start a container of the image in the background: run_container NAME PODMAN-ARGUMENTS... [-- ARGUMENTS...]
 # There is no timer that would ask for its health, so the image's check is left to `podman healthcheck`.
 run_container() {

@@ -7,13 +7,7 @@ IMAGE=${IMAGE_ARM64:-localhost/attentiond:test-arm64}
 demo=$here/../container/demo.py
 root=$scratch/root
 
-ARCH=arm64 TESTS=none ENGINE=buildah "$container_top/docker/image.sh" "$IMAGE" >"$scratch/build" 2>&1
-code=$?
-cat "$scratch/build"
-if [ "$code" -ne 0 ]; then
-    fail "the image is built" "docker/image.sh ended with $code"
-    finish
-fi
+built_or_finish env ARCH=arm64 TESTS=none ENGINE=buildah "$container_top/docker/image.sh" "$IMAGE"
 equal "architecture" arm64 "$(podman image inspect "$IMAGE" --format '{{.Architecture}}')"
 equal "health check" '["CMD","/usr/bin/attentiond","--health-check"]' \
     "$(podman image inspect "$IMAGE" --format '{{json .HealthCheck.Test}}')"

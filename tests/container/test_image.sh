@@ -12,13 +12,7 @@ image_unmounted() {
     podman image unmount "$IMAGE" >/dev/null 2>&1
 }
 
-have_image >"$scratch/build" 2>&1
-code=$?
-cat "$scratch/build"
-if [ "$code" -ne 0 ]; then
-    fail "the image is built" "docker/image.sh ended with $code"
-    finish
-fi
+built_or_finish have_image
 
 # ---- what is in it ---------------------------------------------------------------------------
 about() { # TEMPLATE

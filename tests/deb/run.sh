@@ -8,8 +8,7 @@ folder=$(realpath "${1:?usage: run.sh FOLDER [SUITE...]}")
 shift
 [ $# -gt 0 ] || set -- packages service systemd
 limit=${SUITE_TIMEOUT:-300}
-passed=0
-failed=0
+. "$here/../tally.sh"
 export DEBIAN_FRONTEND=noninteractive
 
 if [ "$(id -u)" -ne 0 ]; then
@@ -83,15 +82,8 @@ done
 for suite in "$@"; do
     output=$(timeout -k 5 "$limit" bash "$here/test_$suite.sh" "$folder" 2>&1 </dev/null)
     code=$?
-    last=$(tail -n 1 <<<"$output")
-    if [[ $last =~ ^$suite:\ ([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
-        passed=$((passed + BASH_REMATCH[1]))
-        failed=$((failed + BASH_REMATCH[2]))
-        [ "$code" -eq 0 ] || [ "${BASH_REMATCH[2]}" -gt 0 ] || failed=$((failed + 1))
-    else
-        failed=$((failed + 1))
+    tally "$suite" "$code" "$output" ||
         output+=$'\n'"$suite: ended with status $code before its count"
-    fi
     echo "$output"
     rm -rf --one-file-system "${folder:?}/$suite.root"
 done

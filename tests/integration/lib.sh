@@ -221,8 +221,21 @@ header() { # NAME
     echo "${value# }"
 }
 
+# A step of `small`, whose projections are the identity: so many tokens of four numbers.
+step() { # NUMBERS PARAMETERS [CURL-ARGUMENTS...]
+    local numbers=$1 parameters=$2 count
+    shift 2
+    count=$(tr -dc , <<<"$numbers" | wc -c)
+    infer small "$(request "$(tensor input FP32 "[1,$(((count + 1) / 4)),4]" "[$numbers]")" "\"parameters\":{$parameters}")" "$@"
+}
+
 expect_status() { # NAME STATUS
     equal "$1" "$2" "$status"
+}
+
+# Status and code of the last answer; no code is ''.
+code_is() { # NAME STATUS CODE
+    equal "$1" "$2 $3" "$status $(sed -nE 's/.*"code": ?"([a-z_]+)".*/\1/p' "$scratch/body")"
 }
 
 # The last answer is JSON of which a Python expression over j holds; f(x) flattens and compares.

@@ -6,8 +6,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 daemon=${1:?usage: run.sh DAEMON [SUITE...]}
 shift
 limit=${SUITE_TIMEOUT:-180}
-passed=0
-failed=0
+. "$here/../tally.sh"
 
 if [ $# -eq 0 ]; then
     for file in "$here"/test_*.sh; do
@@ -18,18 +17,12 @@ fi
 for suite in "$@"; do
     output=$(timeout -k 5 "$limit" bash "$here/test_$suite.sh" "$daemon" 2>&1)
     code=$?
-    last=$(tail -n 1 <<<"$output")
-    if [[ $last =~ ^$suite:\ ([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
-        passed=$((passed + BASH_REMATCH[1]))
-        failed=$((failed + BASH_REMATCH[2]))
-        [ "$code" -eq 0 ] || [ "${BASH_REMATCH[2]}" -gt 0 ] || failed=$((failed + 1))
-    else
-        failed=$((failed + 1))
+    if ! tally "$suite" "$code" "$output"; then
         [ "$code" -ne 124 ] || output="$output"$'\n'"$suite: not done within $limit s"
         [ "$code" -eq 124 ] || output="$output"$'\n'"$suite: ended with status $code before its count"
     fi
     if [ "$code" -eq 0 ] && [ -z "${VERBOSE:-}" ]; then
-        echo "  $last"
+        echo "  $(tail -n 1 <<<"$output")"
     else
         echo "$output"
     fi

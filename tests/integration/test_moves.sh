@@ -32,15 +32,6 @@ trap 'end_from; cleanup' EXIT
 serve() { # ARGUMENTS...
     start_daemon --model-repository="$scratch/models" --workers=2 "$@"
 }
-step() { # NUMBERS PARAMETERS [CURL-ARGUMENTS...]
-    local numbers=$1 parameters=$2 count
-    shift 2
-    count=$(tr -dc , <<<"$numbers" | wc -c)
-    infer small "$(request "$(tensor input FP32 "[1,$(((count + 1) / 4)),4]" "[$numbers]")" "\"parameters\":{$parameters}")" "$@"
-}
-code_is() { # NAME STATUS CODE
-    equal "$1" "$2 $3" "$status $(sed -nE 's/.*"code": ?"([a-z_]+)".*/\1/p' "$scratch/body")"
-}
 sequence() { # VERB ID [CURL-ARGUMENTS...]
     ask "$1" "/v2/models/small/sequences/$2" "${@:3}"
 }

@@ -26,16 +26,6 @@ serve() { # ARGUMENTS...
     start_daemon --model-repository="$scratch/models" --workers=2 "$@"
 }
 
-# A step of `small`, whose projections are the identity: so many tokens of four numbers.
-step() { # NUMBERS PARAMETERS [CURL-ARGUMENTS...]
-    local numbers=$1 parameters=$2 count
-    shift 2
-    count=$(tr -dc , <<<"$numbers" | wc -c)
-    infer small "$(request "$(tensor input FP32 "[1,$(((count + 1) / 4)),4]" "[$numbers]")" "\"parameters\":{$parameters}")" "$@"
-}
-code_is() { # NAME STATUS CODE
-    equal "$1" "$2 $3" "$status $(sed -nE 's/.*"code": ?"([a-z_]+)".*/\1/p' "$scratch/body")"
-}
 lost() {
     code_is "$1" 409 sequence_lost
 }

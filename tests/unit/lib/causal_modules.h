@@ -52,4 +52,13 @@ static inline struct attn_spec causal_spec(size_t length, size_t heads, size_t w
     return good_spec("causal_mha", options, n);
 }
 
+/* Whether the module lets a sequence grow. */
+static inline bool is_apart(const struct module *module)
+{
+    return !module->type ||
+           (strcmp(module->type, "GroupNorm") != 0 &&
+            strcmp(module->type, "LayerNorm") != 0 &&
+            (strcmp(module->type, "SoftMax") != 0 || module->option.integer != 1));
+}
+
 #endif

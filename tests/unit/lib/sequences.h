@@ -4,6 +4,7 @@
 
 #include "kept.h"
 #include "unit/lib/many_calls.h"
+#include "unit/lib/random_call.h"
 
 static inline attn_cache *cache_make(const attn_layer *layer)
 {
@@ -105,6 +106,25 @@ static inline struct outputs *grow(attn_cache *cache, const struct tokens *token
     ck_assert_uint_eq(attn_cache_length(cache), first + n);
     attn_plan_free(plan);
     return outputs;
+}
+
+static inline bool is_of_keys(const struct attn_spec *spec, const char *name)
+{
+    return strcmp(name, spec->query) != 0 &&
+           (strcmp(name, spec->key) == 0 || strcmp(name, spec->value) == 0);
+}
+
+/* The inputs of a call without keys and values. */
+static inline size_t without_keys(const struct attn_spec *spec, const struct call *call,
+                                  struct attn_named_tensor inputs[ATTN_MAX_PORTS])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < call->n; i++) {
+        if (!is_of_keys(spec, call->inputs[i].name)) {
+            inputs[n++] = call->inputs[i];
+        }
+    }
+    return n;
 }
 
 #endif

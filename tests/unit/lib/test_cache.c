@@ -64,15 +64,6 @@ static void check_growth(struct dice *dice, const struct attn_spec *spec, size_t
     made_free(&made);
 }
 
-/* Whether the module lets a sequence grow. */
-static bool is_apart(const struct module *module)
-{
-    return !module->type ||
-           (strcmp(module->type, "GroupNorm") != 0 &&
-            strcmp(module->type, "LayerNorm") != 0 &&
-            (strcmp(module->type, "SoftMax") != 0 || module->option.integer != 1));
-}
-
 START_TEST(grows_as_one_call)
 {
     static const size_t widths[] = {1, 3, 16, 32, 64}, heads[] = {1, 2, 5};
@@ -233,25 +224,6 @@ START_TEST(forks_part)
 END_TEST
 
 /* ---- a context that stays ------------------------------------------------------------------ */
-
-static bool is_of_keys(const struct attn_spec *spec, const char *name)
-{
-    return strcmp(name, spec->query) != 0 &&
-           (strcmp(name, spec->key) == 0 || strcmp(name, spec->value) == 0);
-}
-
-/* The inputs of a call without keys and values. */
-static size_t without_keys(const struct attn_spec *spec, const struct call *call,
-                           struct attn_named_tensor inputs[ATTN_MAX_PORTS])
-{
-    size_t n = 0;
-    for (size_t i = 0; i < call->n; i++) {
-        if (!is_of_keys(spec, call->inputs[i].name)) {
-            inputs[n++] = call->inputs[i];
-        }
-    }
-    return n;
-}
 
 /* The same keys and values for both calls; one that left them out has the queries of the first. */
 static void share_keys(const struct attn_spec *spec, const struct call *from,

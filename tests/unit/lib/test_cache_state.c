@@ -128,15 +128,6 @@ START_TEST(growing_goes_on)
 }
 END_TEST
 
-/* Whether the module lets a sequence grow. */
-static bool is_apart(const struct module *module)
-{
-    return !module->type ||
-           (strcmp(module->type, "GroupNorm") != 0 &&
-            strcmp(module->type, "LayerNorm") != 0 &&
-            (strcmp(module->type, "SoftMax") != 0 || module->option.integer != 1));
-}
-
 START_TEST(steps_know_their_positions)
 {
     struct dice dice = {3 + (uint64_t)_i};
@@ -173,25 +164,6 @@ START_TEST(infinity_goes_along)
 END_TEST
 
 /* ---- a context that stays ------------------------------------------------------------------ */
-
-static bool is_of_keys(const struct attn_spec *spec, const char *name)
-{
-    return strcmp(name, spec->query) != 0 &&
-           (strcmp(name, spec->key) == 0 || strcmp(name, spec->value) == 0);
-}
-
-/* The inputs of a call without keys and values. */
-static size_t without_keys(const struct attn_spec *spec, const struct call *call,
-                           struct attn_named_tensor inputs[ATTN_MAX_PORTS])
-{
-    size_t n = 0;
-    for (size_t i = 0; i < call->n; i++) {
-        if (!is_of_keys(spec, call->inputs[i].name)) {
-            inputs[n++] = call->inputs[i];
-        }
-    }
-    return n;
-}
 
 /* Begins a sequence with the call, moves it, and asks both the same again. False: axes that broadcast fell so
  * that they do not fit. */
