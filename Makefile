@@ -32,8 +32,10 @@ CFLAGS_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
 CFLAGS_tsan := -O1 -g -fsanitize=thread
 CFLAGS_fuzz := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined \
 	-fno-sanitize-recover=all
+# Counters are shared by threads.
+CFLAGS_coverage := -O0 -g --coverage -fprofile-update=atomic
 ifeq ($(CFLAGS_$(MODE)),)
-$(error MODE must be release, debug, asan, tsan or fuzz, not '$(MODE)')
+$(error MODE must be release, debug, asan, tsan, fuzz or coverage, not '$(MODE)')
 endif
 
 PKG_CONFIG ?= pkg-config
@@ -45,7 +47,7 @@ SERVER_LIBS := -lmicrohttpd -lgnutls -ljansson -lz -lzstd -lm
 ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -fPIC -pthread -fstack-protector-strong $(WARNINGS) \
 	$(CFLAGS_$(MODE)) -DATTN_VERSION='"$(VERSION)"' -Iinclude $(CFLAGS)
 ALL_LDFLAGS = -pthread $(filter -fsanitize%,$(subst fuzzer-no-link,fuzzer-no-link,$(CFLAGS_$(MODE)))) \
-	-Wl,-z,relro,-z,now $(LDFLAGS)
+	$(filter --coverage,$(CFLAGS_$(MODE))) -Wl,-z,relro,-z,now $(LDFLAGS)
 
 # ---- sources: a folder of server/ is a layer, and may use only those before it ---------------
 
@@ -67,7 +69,7 @@ below_codec := codec sched model base
 below_http := http codec sched model base
 
 .PHONY: all
-all: $B/attentiond $B/libattention.so ## build daemon and library (MODE=release|debug|asan|tsan|fuzz)
+all: $B/attentiond $B/libattention.so ## build daemon and library (MODE=release|debug|asan|tsan|fuzz|coverage)
 
 .PHONY: help
 help: ## list the targets
@@ -471,6 +473,14 @@ fuzz-built: $(FUZZ_TARGETS:%=$B/tests/fuzz/%)
 			-artifact_prefix=$B/found/ -print_final_stats=1 -verbosity=0 \
 			$B/found/$$name tests/fuzz/corpus/$$name || exit 1; \
 	done
+
+# ---- faults ------------------------------------------------------------------------------------
+
+# ---- stress and soak ---------------------------------------------------------------------------
+
+# ---- static analysis ---------------------------------------------------------------------------
+
+# ---- coverage ----------------------------------------------------------------------------------
 
 # ---- measuring ---------------------------------------------------------------------------------
 
