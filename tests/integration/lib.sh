@@ -97,8 +97,21 @@ finish() {
 
 # ---- the daemon ------------------------------------------------------------------------------
 
+# Below those that the system gives to outgoing connections, of which one could take it meanwhile.
 free_port() {
-    py -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])'
+    py - <<'END'
+import random
+import socket
+
+while True:
+    port = random.randrange(10000, 32768)
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+        break
+    except OSError:
+        continue
+print(port)
+END
 }
 
 # Wait until a command succeeds.
