@@ -17,7 +17,7 @@ Q := $(if $(filter 1,$(V)),,@)
 
 # What the build and the tests need, as Debian names it.
 BUILD_PACKAGES := gcc libc6-dev pkg-config libmicrohttpd-dev libjansson-dev \
-	libopenblas-pthread-dev libgnutls28-dev zlib1g-dev libzstd-dev libxxhash-dev
+	libopenblas-pthread-dev libgnutls28-dev zlib1g-dev libzstd-dev libxxhash-dev libseccomp-dev
 TEST_PACKAGES := $(BUILD_PACKAGES) check curl openssl python3 zstd
 NEON_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user libxxhash-dev
 CHECK_ALL_PACKAGES := $(TEST_PACKAGES) $(NEON_PACKAGES) clang libclang-rt-14-dev clang-format valgrind \
@@ -25,7 +25,17 @@ CHECK_ALL_PACKAGES := $(TEST_PACKAGES) $(NEON_PACKAGES) clang libclang-rt-14-dev
 
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wvla -Wmissing-prototypes \
 	-Wstrict-prototypes -Wpointer-arith -Wcast-qual -Wformat=2 -Wundef -Werror
-CFLAGS_release := -O2 -g -D_FORTIFY_SOURCE=2
+# What guards a program against its own faults, as far as this compiler offers it: frames that cannot
+# step over the guard page, jumps that land only where they may, checked sizes of buffers.
+OFFERED := $(shell for flag in -fstack-clash-protection -fcf-protection=full \
+	-mbranch-protection=standard -D_FORTIFY_SOURCE=3; do \
+	$(CC) -Werror -O2 $$flag -include features.h -x c -S -o /dev/null /dev/null 2>/dev/null && \
+		echo $$flag; done)
+FORTIFY := -U_FORTIFY_SOURCE $(or $(filter -D_FORTIFY_SOURCE=%,$(OFFERED)),-D_FORTIFY_SOURCE=2)
+HARDENED := -fstack-protector-strong $(filter-out -D%,$(OFFERED))
+HARDENED_LINK := -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code
+
+CFLAGS_release := -O2 -g $(FORTIFY)
 CFLAGS_debug := -O0 -g3
 CFLAGS_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
 	-fno-sanitize-recover=all
@@ -42,12 +52,12 @@ PKG_CONFIG ?= pkg-config
 BLAS_CFLAGS = $(shell $(PKG_CONFIG) --cflags openblas)
 BLAS_LIBS = $(shell $(PKG_CONFIG) --libs openblas)
 CHECK_LIBS = $(shell $(PKG_CONFIG) --libs check)
-SERVER_LIBS := -lmicrohttpd -lgnutls -ljansson -lz -lzstd -lm
+SERVER_LIBS := -lmicrohttpd -lgnutls -ljansson -lz -lzstd -lseccomp -lm
 
-ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -fPIC -pthread -fstack-protector-strong $(WARNINGS) \
+ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -fPIC -pthread $(HARDENED) $(WARNINGS) \
 	$(CFLAGS_$(MODE)) -DATTN_VERSION='"$(VERSION)"' -Iinclude $(CFLAGS)
 ALL_LDFLAGS = -pthread $(filter -fsanitize%,$(subst fuzzer-no-link,fuzzer-no-link,$(CFLAGS_$(MODE)))) \
-	$(filter --coverage,$(CFLAGS_$(MODE))) -Wl,-z,relro,-z,now $(LDFLAGS)
+	$(filter --coverage,$(CFLAGS_$(MODE))) $(HARDENED_LINK) $(LDFLAGS)
 
 # ---- sources: a folder of server/ is a layer, and may use only those before it ---------------
 
