@@ -152,7 +152,7 @@ static void scores_task(void *argument, size_t task, size_t worker)
     /* stacks without a score may be any number */
     bool any = plan->n_queries > 0 && plan->n_keys > 0;
     size_t n_shared = any ? count_entries(free, strides, false) : 0;
-    size_t index[ATTN_MAX_RANK];
+    size_t index[ATTN_MAX_RANK] = {0};
     float *rows = (float *)(void *)attni_run_worker(step->run, worker);
     float *out = step->out + task * n_rows * plan->head_width;
     memset(out, 0, n_rows * plan->head_width * sizeof *out);

@@ -82,6 +82,7 @@ static void copy_rows(const struct attn_cache *cache, size_t which, unsigned cha
     }
     const struct attni_rows rows = rows_of(cache, which);
     size_t n_rows = batch_of(cache, which) * cache->layer->spec.n_heads, at = 0;
+    assert(out || in || n_rows == 0 || cache->length == 0);
     for (size_t head = 0; head < n_rows; head++) {
         size_t n = 0;
         for (size_t i = 0; i < cache->length; i += n) {
@@ -110,6 +111,7 @@ static void copy_kept(const struct attn_cache *cache, size_t which, void *out,
         copy_rows(cache, which, out, in);
     } else if (!attn_tensor_bytes(&cache->key, &n_bytes) && n_bytes > 0) {
         float *floats = attni_page_floats(cache->pages[0]);
+        assert(out || in);
         memcpy(out ? out : floats, out ? floats : in, n_bytes);
     }
 }

@@ -142,7 +142,7 @@ bool attni_linear_scratch(const struct attni_linear *linear, bool in_place,
     const size_t shape[] = {ROWS, depth, sizeof(float)};
     *n_bytes = 0;
     return depth == 0 || (attni_count(shape, 3, n_bytes) &&
-                          attni_add(*n_bytes, ROWS * APART * sizeof(float), n_bytes));
+                          attni_add(*n_bytes, sizeof(float) * ROWS * APART, n_bytes));
 }
 
 static void run_blas(const struct attni_product *p, size_t n_rows, const float *x,

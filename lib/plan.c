@@ -10,6 +10,7 @@
 #include "tensor.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,8 +163,8 @@ static struct attni_text port_names(const struct attn_port *ports, size_t n)
     for (size_t i = 0; i < n; i++) {
         size_t used = strlen(list.text);
         if (used + strlen(ports[i].name) + 3 < sizeof list.text) {
-            strcpy(list.text + used, i ? ", " : "");
-            strcat(list.text, ports[i].name);
+            snprintf(list.text + used, sizeof list.text - used, "%s%s", i ? ", " : "",
+                     ports[i].name);
         }
     }
     return list;

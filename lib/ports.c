@@ -87,6 +87,7 @@ static void add_cotangents(struct inputs *list, const struct attn_spec *spec)
     size_t n = attni_spec_outputs(spec, outputs);
     static const enum attni_role roles[] = {ATTNI_GRAD_OUTPUT, ATTNI_GRAD_ATTENTION};
     static const char *const names[] = {"grad_output", "grad_attention"};
+    assert(n <= sizeof names / sizeof *names);
     for (size_t i = 0; i < n; i++) {
         struct attn_port *port = add_input(list, roles[i], names[i], outputs[i].rank);
         memcpy(port->shape, outputs[i].shape, sizeof port->shape);

@@ -156,7 +156,7 @@ static size_t usual_mask_rank(const struct attn_mask_spec *mask)
 {
     size_t usual = 0;
     for (size_t rank = 0; rank < 5; rank++) {
-        if (strcmp(mask->axes[rank], "-") != 0 && rank <= 3) {
+        if (rank <= 3 && strcmp(mask->axes[rank], "-") != 0) {
             usual = rank;
         }
     }

@@ -21,6 +21,7 @@ size_t attn_dtype_size(enum attn_dtype dtype)
 #define DTYPE_SIZE(name, text, bytes) \
     case name:                        \
         return bytes;
+        /* NOLINTNEXTLINE(bugprone-branch-clone): types of one width */
         ATTN_DTYPE_LIST(DTYPE_SIZE)
 #undef DTYPE_SIZE
     }

@@ -268,7 +268,8 @@ const struct attn_tensor *attn_weights_find(const attn_weights *weights,
     const struct renamed *renamed = find_renamed(weights, parameter);
     if (renamed) {
         if (file_name) {
-            snprintf(file_name, 2 * ATTN_NAME_SIZE, "%s", renamed->tensor->name);
+            snprintf(file_name, sizeof(char[2 * ATTN_NAME_SIZE]), "%s",
+                     renamed->tensor->name);
         }
         return &renamed->tensor->tensor;
     }

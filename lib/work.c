@@ -72,9 +72,9 @@ static void begin(struct attni_work *work)
         float *result = attni_work_result(work, i);
         work->max[i] = anew ? -INFINITY : core->max[state_at(work, i)];
         work->sum[i] = anew ? 0 : core->sum[state_at(work, i)];
-        if (work->wanted && anew) {
+        if (result && anew) {
             memset(result, 0, n_bytes);
-        } else if (work->wanted && result != context_of(work, i)) {
+        } else if (result && result != context_of(work, i)) {
             memcpy(result, context_of(work, i), n_bytes);
         }
         if (plan->n_edges) {
@@ -219,6 +219,9 @@ static void rescale(const struct attni_work *work, size_t i, size_t n_keys, floa
 {
     const struct attni_core *core = work->core;
     float *result = attni_work_result(work, i);
+    if (!result) {
+        return;
+    }
     if (factor == 0) { /* a weight of 0 adds nothing, not even 0 times infinity */
         memset(result, 0, core->plan->value_width * sizeof(float));
     } else if (factor != 1) {
@@ -267,7 +270,7 @@ void attni_work_weigh(const struct attni_work *work)
             memset(work->scores + i * tile + n_keys[i], 0,
                    (work->n_seen - n_keys[i]) * sizeof(float));
         }
-        if (work->wanted && (factor[i] != 1 || work->value_terms)) {
+        if (factor[i] != 1 || work->value_terms) {
             rescale(work, work->block + i, n_keys[i], factor[i]);
         }
     }
@@ -289,7 +292,11 @@ static float normaliser(const struct attni_work *work, size_t i)
 static void finish_result(const struct attni_work *work, size_t i, float factor)
 {
     size_t width = work->core->plan->value_width;
-    float *result = attni_work_result(work, i), *context = context_of(work, i);
+    float *result = attni_work_result(work, i);
+    if (!result) {
+        return;
+    }
+    float *context = context_of(work, i);
     if (factor != 1) {
         work->kernels->scale_f32(width, factor, result);
     }
@@ -336,9 +343,7 @@ static void leave_off(const struct attni_work *work)
     for (size_t i = 0; i < work->n; i++) {
         work->core->max[state_at(work, i)] = work->max[i];
         work->core->sum[state_at(work, i)] = work->sum[i];
-        if (work->wanted) {
-            finish_result(work, i, 1);
-        }
+        finish_result(work, i, 1);
     }
 }
 
@@ -351,9 +356,7 @@ void attni_work_finish(const struct attni_work *work)
     for (size_t i = 0; i < work->n; i++) {
         float factor = normaliser(work, i);
         keep_row(work, i, factor);
-        if (work->wanted) {
-            finish_result(work, i, factor);
-        }
+        finish_result(work, i, factor);
         if (work->probabilities) {
             finish_probabilities(work, i, factor);
         }

@@ -102,11 +102,11 @@ static inline vf v_sum_rows(const vf rows[LANES])
 static inline void v_transpose(vf r[LANES])
 {
     vf t[8], u[8];
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++) {
         t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
         t[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
     }
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 2; i++) {
         u[4 * i] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0x44);
         u[4 * i + 1] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0xee);
         u[4 * i + 2] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0x44);

@@ -59,10 +59,10 @@ static char *move(struct ad_buffer *buffer, size_t capacity)
         return NULL;
     }
     char *old = allocation_of(buffer);
-    if (buffer->lead + buffer->capacity >= AD_LARGE_FROM) {
+    if (old && buffer->lead + buffer->capacity >= AD_LARGE_FROM) {
         move_bytes(moved, old, buffer->lead + buffer->size);
-    } else if (buffer->size > 0) {
-        memcpy(moved + buffer->lead, buffer->data, buffer->size);
+    } else if (old) {
+        memcpy(moved + buffer->lead, old + buffer->lead, buffer->size);
     }
     free(old);
     return moved + buffer->lead;

@@ -20,7 +20,7 @@ bool ad_cgroup_read(const char *folder, const char *name, char *line, size_t siz
         return false;
     }
     bool read = fgets(line, (int)size, file) != NULL;
-    fclose(file);
+    (void)fclose(file);
     if (read) {
         line[strcspn(line, "\n")] = '\0';
     }
@@ -147,6 +147,6 @@ size_t ad_cgroup_smallest(const struct ad_cgroup_limit *limit, const char *proc_
         smallest = value < smallest ? value : smallest;
     }
     free(line);
-    fclose(file);
+    (void)fclose(file);
     return smallest;
 }

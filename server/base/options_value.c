@@ -34,8 +34,8 @@ static void show_file(const struct ad_options_reader *reader,
                       enum ad_option_source source, char shown[AD_OPTION_TEXT_SIZE * 4])
 {
     bool named = source == AD_FROM_FILE && reader->file;
-    snprintf(shown, AD_OPTION_TEXT_SIZE * 4, "%s%s", named ? reader->file : "",
-             named ? ": " : "");
+    snprintf(shown, sizeof(char[AD_OPTION_TEXT_SIZE * 4]), "%s%s",
+             named ? reader->file : "", named ? ": " : "");
 }
 
 enum ad_status ad_option_refuse(const struct ad_options_reader *reader,

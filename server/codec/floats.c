@@ -164,6 +164,7 @@ struct spelling {
 
 static inline struct spelling spell_digits(const struct batch *b, size_t i)
 {
+    /* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): by memcpy, two at a time */
     uint64_t others = b->others[i], none = others == 0;
     uint32_t n = (uint32_t)(79 - __builtin_clzll(others | none)) / 8 - (uint32_t)none;
     return (struct spelling){b->first[i], others | 0x3030303030303030, n,

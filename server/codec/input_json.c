@@ -266,6 +266,7 @@ static bool read_run(struct reader *r)
 static enum ad_status read_list(struct reader *r, size_t level);
 
 /* One item of a list at this level, or several at once; counts them. */
+/* NOLINTNEXTLINE(misc-no-recursion): no deeper than a tensor has axes */
 static enum ad_status read_items(struct reader *r, size_t level)
 {
     if (r->index[level] == r->shape[level]) {
@@ -281,6 +282,7 @@ static enum ad_status read_items(struct reader *r, size_t level)
 }
 
 /* At what should be the list at this level; ends behind it. */
+/* NOLINTNEXTLINE(misc-no-recursion): no deeper than a tensor has axes */
 static enum ad_status read_list(struct reader *r, size_t level)
 {
     if (!is_at(r, '[')) {

@@ -53,23 +53,37 @@ static bool is_plain(const struct ad_member *member)
     return true;
 }
 
+/* Whether jansson takes the name, which the cursor is at. */
+static enum ad_status check_name(const struct ad_cursor *at,
+                                 const struct ad_member *member, struct ad_error *error)
+{
+    json_error_t fault;
+    if (is_plain(member)) {
+        return AD_OK;
+    }
+    json_t *loaded = load_name(member, &fault);
+    if (!loaded) {
+        return json_error_code(&fault) == json_error_out_of_memory
+                   ? ad_fail(error, AD_INTERNAL, "out of memory")
+                   : ad_cursor_fail(at, "a valid member's name", error);
+    }
+    json_decref(loaded);
+    return AD_OK;
+}
+
 enum ad_status ad_member_take(struct ad_cursor *cursor, struct ad_member *member,
                               struct ad_error *error)
 {
-    json_error_t fault;
     struct ad_cursor name = *cursor;
     if (!ad_cursor_is(cursor, '"') || !ad_cursor_skip_value(cursor)) {
         return ad_cursor_fail(cursor, "a member's name in double quotes", error);
     }
     *member = (struct ad_member){name.at + 1, (size_t)(cursor->at - name.at) - 2};
-    json_t *loaded = is_plain(member) ? json_null() : load_name(member, &fault);
-    if (!loaded) {
-        return json_error_code(&fault) == json_error_out_of_memory
-                   ? ad_fail(error, AD_INTERNAL, "out of memory")
-                   : ad_cursor_fail(&name, "a valid member's name", error);
+    enum ad_status status = check_name(&name, member, error);
+    if (!status && !ad_cursor_take(cursor, ':')) {
+        status = ad_cursor_fail(cursor, "':'", error);
     }
-    json_decref(loaded);
-    return ad_cursor_take(cursor, ':') ? AD_OK : ad_cursor_fail(cursor, "':'", error);
+    return status;
 }
 
 bool ad_member_is(const struct ad_member *member, const char *name)

@@ -124,6 +124,7 @@ static void read_number(struct walk walk, uint64_t *number)
 
 /* Walk over an object's members; those of the outer one lead to `parameters`, those of that to the
  * numbers. */
+/* NOLINTNEXTLINE(misc-no-recursion): an object in an object, and no deeper */
 static bool walk_object(struct walk *walk, struct ad_request *request, bool inner)
 {
     if (!take(walk, '{')) {

@@ -142,6 +142,7 @@ static size_t elements_below(const struct attn_tensor *tensor, size_t axis)
 }
 
 /* The list along an axis whose elements are those from the first-th on. */
+/* NOLINTNEXTLINE(misc-no-recursion): no deeper than a tensor has axes */
 static enum ad_status put_list(struct ad_request *request,
                                const struct attn_named_tensor *output, size_t axis,
                                size_t first, struct ad_error *error)

@@ -324,6 +324,7 @@ static void run(struct part *parts, struct pass *pass, const struct ad_requests 
         return;
     }
     if (n > 1) {
+        assert(pass);
         compute(pass, n, worker);
     } else {
         compute_one(&parts[0], worker);

@@ -15,6 +15,7 @@
 #include "http/edge.h"
 #include "http/infer.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -279,6 +280,7 @@ enum MHD_Result ad_call_receive(struct ad_call *call, const char *bytes, size_t 
 static enum MHD_Result answer_control(struct ad_call *call)
 {
     struct ad_reply reply = {.status = AD_OK};
+    assert(call->route); /* as every request that is not refused has one */
     ad_handler *handler = call->posted ? call->route->post : call->route->get;
     const struct ad_ask ask = {.target = &call->target,
                                .headers = &call->headers,

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-#define N_CELLS (AD_COUNTS_VERBS * AD_COUNTS_CODES)
+#define N_CELLS ((size_t)AD_COUNTS_VERBS * AD_COUNTS_CODES)
 
 static const char no_route[] = "";
 

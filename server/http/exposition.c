@@ -111,7 +111,7 @@ static void write_bound(int64_t bound, bool durations, char text[NUMBER_SIZE])
     }
     if (bound >= 100000) {
         if (write_seconds((uint64_t)bound, text)) {
-            strcat(text, ".0");
+            memcpy(text + strlen(text), ".0", sizeof ".0");
         }
         return;
     }
@@ -261,7 +261,7 @@ void ad_exposition_histogram(struct ad_exposition *page, const struct ad_label *
         if (i < AD_HISTOGRAM_BUCKETS) {
             write_bound(bounds[i], durations, bound);
         } else {
-            strcpy(bound, "+Inf");
+            memcpy(bound, "+Inf", sizeof "+Inf");
         }
         write_integer(count, value);
         put_sample(page, "_bucket", labels, n_labels, bound, value);

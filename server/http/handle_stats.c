@@ -40,7 +40,7 @@ static enum ad_status write_target(const struct ad_service *service,
     struct ad_version *version = NULL;
     enum ad_status status =
         target->model ? ad_target_acquire(service, target, &version, error) : AD_OK;
-    if (status == AD_OK && target->version) {
+    if (version && target->version) {
         write_version(json, version);
     } else if (status == AD_OK) {
         status = write_ready(service, target->model, json, error);

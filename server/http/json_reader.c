@@ -199,9 +199,12 @@ char *ad_reader_string(struct ad_reader *reader, size_t *n_bytes)
         return NULL;
     }
     text[n] = '\0';
-    char *shorter = realloc(text, n + 1);
     *n_bytes = n;
-    return shorter ? shorter : text;
+    char *shorter = realloc(text, n + 1);
+    if (shorter) {
+        text = shorter;
+    }
+    return text;
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */

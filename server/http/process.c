@@ -68,7 +68,7 @@ static uint64_t boot_time(const char *proc)
         }
     }
     if (file) {
-        fclose(file);
+        (void)fclose(file);
     }
     return seconds;
 }

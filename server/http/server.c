@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #define SPARE_MEMORY ((uint64_t)16 << 10) /* of a connection, beside a request's head */
-#define OTHER_FILES (2 * AD_CONNECTIONS_EXTRA) /* than connections within the limit */
+#define OTHER_FILES (2UL * AD_CONNECTIONS_EXTRA) /* than connections within the limit */
 #define NS_PER_S INT64_C(1000000000)
 #define SEND_PATIENCE_NS (5 * NS_PER_S) /* at a stop, for replies on their way */
 #define BODY_PATIENCE_NS (2 * NS_PER_S) /* for requests that were let in */
@@ -214,7 +214,7 @@ static struct MHD_Daemon *start_daemon(struct door *door, int fd)
     uint64_t n_threads = is_admin ? 1 : options->http_thread_count;
     /* Ours is the limit that counts; each thread of the library could come to have all. */
     uint64_t n_connections =
-        n_threads * (options->http_max_connections + 2 * AD_CONNECTIONS_EXTRA);
+        n_threads * (options->http_max_connections + 2UL * AD_CONNECTIONS_EXTRA);
     const unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME |
                            MHD_USE_ERROR_LOG | (door->has_tls ? MHD_USE_TLS : 0);
     struct MHD_OptionItem tls_items[] = {

@@ -88,7 +88,8 @@ static enum ad_status read_file(const char *option, const char *path,
     size_t n = bytes ? fread(bytes, 1, MAX_FILE, stream) : 0;
     int code = ferror(stream) ? errno : 0;
     (void)fclose(stream);
-    *file = (gnutls_datum_t){bytes, (unsigned)n};
+    file->data = bytes;
+    file->size = (unsigned)n;
     if (bytes && code == 0 && n < MAX_FILE) {
         return AD_OK;
     }

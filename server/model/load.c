@@ -270,7 +270,7 @@ static uint64_t version_of(const struct ad_override_file *file)
 {
     char text[24] = "";
     const size_t n = strcspn(file->path, "/");
-    if (file->path[n] == '/' && n < sizeof text) {
+    if (n < sizeof text && file->path[n] == '/') {
         memcpy(text, file->path, n);
     }
     return ad_scan_version(text);
@@ -376,7 +376,7 @@ static enum ad_status load_versions(const struct loading *loading, struct ad_err
     }
     struct ad_slots *slots = &loading->made->slots;
     if (!status) {
-        slots->items = calloc(n, sizeof *slots->items);
+        slots->items = calloc(n + 1, sizeof *slots->items);
         status = slots->items ? AD_OK : out_of_memory(error, loading->source->name);
     }
     for (size_t i = 0; i < n && !status; i++) {

@@ -36,6 +36,7 @@ static int shown(const char *text)
 }
 
 /* Append the keys from the document down to place: weights.names.bias, layer.output_shape[1]. */
+/* NOLINTNEXTLINE(misc-no-recursion): no deeper than our readers nest places */
 static void write_path(const struct ad_place *place, char *path, size_t size)
 {
     if (!place->parent) {

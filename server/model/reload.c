@@ -6,6 +6,7 @@
 
 #include "model/version.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +58,12 @@ static bool keep_slot(struct ad_slots *slots, const struct ad_slot *old,
     return slot->reason || !reason;
 }
 
+/* The number of a slot, or behind the last one a number that no version has. */
+static uint64_t number_at(const struct ad_slots *slots, size_t i)
+{
+    return i < slots->n ? slots->items[i].number : UINT64_MAX;
+}
+
 /* The slots after a failed reload: what serves, with the reason why it is still that, and what was
  * tried beside it. False: out of memory, nothing to reset. */
 static bool keep_slots(const struct ad_slots *old, const struct ad_made *made,
@@ -64,21 +71,19 @@ static bool keep_slots(const struct ad_slots *old, const struct ad_made *made,
 {
     const struct ad_slots *now = &made->slots;
     const char *failure = failure_of(made);
-    *slots = (struct ad_slots){calloc(old->n + now->n, sizeof *slots->items), 0};
+    *slots = (struct ad_slots){calloc(old->n + now->n + 1, sizeof *slots->items), 0};
     bool done = slots->items != NULL;
     size_t a = 0;
     size_t b = 0;
     while (done && (a < old->n || b < now->n)) {
-        const struct ad_slot *x = a < old->n ? &old->items[a] : NULL;
-        const struct ad_slot *y = b < now->n ? &now->items[b] : NULL;
-        const uint64_t number =
-            !y || (x && x->number < y->number) ? x->number : y->number;
-        x = x && x->number == number ? x : NULL;
-        y = y && y->number == number ? y : NULL;
-        a += x != NULL;
-        b += y != NULL;
+        const uint64_t of_old = number_at(old, a);
+        const uint64_t of_now = number_at(now, b);
+        const bool served = of_old <= of_now;
+        const bool tried = of_now <= of_old;
+        const struct ad_slot *x = served ? &old->items[a++] : NULL;
+        const struct ad_slot *y = tried ? &now->items[b++] : NULL;
         /* what neither serves nor was tried is history, unless nothing was */
-        if (y || x->version || now->n == 0) {
+        if (tried || x->version || now->n == 0) {
             done = keep_slot(slots, x, y, failure);
         }
     }

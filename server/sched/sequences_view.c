@@ -54,21 +54,21 @@ enum ad_status ad_sequences_view(struct ad_sequences *sequences,
                                  struct ad_sequences_view *view, struct ad_error *error)
 {
     size_t n = 0;
-    *view = (struct ad_sequences_view){NULL, 0};
+    struct ad_sequences_view shown = {NULL, 0};
     pthread_mutex_lock(&sequences->lock);
     struct ad_sequence **items = ad_sequences_gather(sequences, version, &n);
-    view->items = items ? calloc(n + 1, sizeof *view->items) : NULL;
-    bool ok = view->items != NULL;
+    shown.items = items ? calloc(n + 1, sizeof *shown.items) : NULL;
+    bool ok = shown.items != NULL;
     for (size_t i = 0; ok && i < n; i++) {
-        ok = show(items[i], now_ns, &view->items[view->n++]);
+        ok = show(items[i], now_ns, &shown.items[shown.n++]);
     }
     pthread_mutex_unlock(&sequences->lock);
     free(items);
     if (!ok) {
-        ad_sequences_view_reset(view);
-        return ad_fail(error, AD_INTERNAL, "out of memory");
+        ad_sequences_view_reset(&shown);
     }
-    return AD_OK;
+    *view = shown;
+    return ok ? AD_OK : ad_fail(error, AD_INTERNAL, "out of memory");
 }
 
 void ad_sequences_view_reset(struct ad_sequences_view *view)
