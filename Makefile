@@ -44,8 +44,10 @@ CFLAGS_fuzz := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,
 	-fno-sanitize-recover=all
 # Counters are shared by threads.
 CFLAGS_coverage := -O0 -g --coverage -fprofile-update=atomic
+# For tests/static/cc.sh, which analyses what it compiles.
+CFLAGS_static := -O1 -g
 ifeq ($(CFLAGS_$(MODE)),)
-$(error MODE must be release, debug, asan, tsan, fuzz or coverage, not '$(MODE)')
+$(error MODE must be release, debug, asan, tsan, fuzz, coverage or static, not '$(MODE)')
 endif
 
 PKG_CONFIG ?= pkg-config
@@ -489,6 +491,17 @@ fuzz-built: $(FUZZ_TARGETS:%=$B/tests/fuzz/%)
 # ---- stress and soak ---------------------------------------------------------------------------
 
 # ---- static analysis ---------------------------------------------------------------------------
+
+STATIC_PACKAGES := $(BUILD_PACKAGES) clang-tidy cppcheck
+
+.PHONY: check-static
+check-static: ## analyse lib/ and server/ with gcc -fanalyzer, clang-tidy and cppcheck
+	@tests/install-packages.sh $(STATIC_PACKAGES)
+	@mkdir -p $(BUILD)
+	@tests/static/run.sh '$(BUILD)'
+
+.PHONY: objects
+objects: $(LIB_OBJECTS) $(MAIN_OBJECTS) $(SERVER_ARCHIVES)
 
 # ---- coverage ----------------------------------------------------------------------------------
 
