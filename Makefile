@@ -216,6 +216,8 @@ run: deps ## install what is missing, build, start the daemon with the demo laye
 
 .PHONY: check
 check: test-deps ## install what is missing, build, pass every test
+	@tests/install-packages.sh $(STATIC_PACKAGES)
+	@[ $$(id -u) -ne 0 ] || tests/install-packages.sh $(IMAGE_PACKAGES)
 	$(Q)$(MAKE) -j$$(nproc) --no-print-directory tests-built
 	$(Q)$(MAKE) --no-print-directory check-built
 
@@ -360,9 +362,15 @@ SUITES := unit golden fuzz integration lint
 .PHONY: check-suites
 check-suites: all $(SUITES:%=check-%)
 
-.PHONY: check-built
-check-built: check-suites check-image-quick
+# Two at a time, and of integration's suites too: most of what they do is wait. The longest begin.
+.PHONY: check-built check-beside
+check-built:
+	$(Q)$(MAKE) -j2 --no-print-directory check-beside JOBS=2
 	@echo 'check: every suite passed'
+check-beside: check-integration check-image-quick check-static check-unit check-golden check-fuzz check-lint
+
+# How many suites of integration run at once.
+JOBS ?= 1
 
 # What the suites run.
 .PHONY: tests-quick tests-built
@@ -406,7 +414,7 @@ check-fuzz: $(REPLAYS)
 
 .PHONY: check-integration
 check-integration: all
-	@tests/integration/run.sh $B/attentiond
+	@JOBS=$(JOBS) tests/integration/run.sh $B/attentiond
 
 .PHONY: check-lint
 check-lint: symbols
