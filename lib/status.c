@@ -37,10 +37,9 @@ static void make_printable(char *text)
     size_t left = strlen(text);
     while (left > 0) {
         size_t n = attni_utf8_length((const unsigned char *)text, left);
-        unsigned char first = (unsigned char)*text;
-        if (n == 0 || first < 0x20 || first == 0x7f) {
-            *text = '?';
-            n = 1;
+        if (n == 0 || attni_utf8_is_control((const unsigned char *)text, n)) {
+            n = n > 0 ? n : 1;
+            memset(text, '?', n);
         }
         text += n;
         left -= n;

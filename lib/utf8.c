@@ -1,7 +1,6 @@
 /* utf8.c - checks text that comes from files; pure functions, any thread. */
 #include "utf8.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 size_t attni_utf8_length(const unsigned char *s, size_t n)
@@ -27,4 +26,22 @@ size_t attni_utf8_length(const unsigned char *s, size_t n)
     static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
     bool surrogate = code >= 0xd800 && code <= 0xdfff;
     return code < least[length] || code > 0x10ffff || surrogate ? 0 : length;
+}
+
+bool attni_utf8_is_control(const unsigned char *s, size_t length)
+{
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {{0x00, 0x1f},     {0x7f, 0x9f},     {0x61c, 0x61c},
+                  {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x2069}};
+    uint32_t code = length == 1 ? s[0] : s[0] & (0xffu >> (length + 1));
+    for (size_t i = 1; i < length; i++) {
+        code = code << 6 | (s[i] & 0x3fu);
+    }
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        if (code <= ranges[i].last) {
+            return code >= ranges[i].first;
+        }
+    }
+    return false;
 }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/memory_limit.h"
 #include "base/options_table.h"
+#include "base/utf8.h"
 #include "base/words.h"
 #include "daemon.h"
 #include "http/probe.h"
@@ -16,6 +17,7 @@
 
 #include <limits.h>
 #include <malloc.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,6 +227,25 @@ static void log_started(const struct daemon *daemon)
     ad_log_write(&daemon->log, AD_LOG_INFO, "started", fields, n);
 }
 
+/* ---- what actions print ----------------------------------------------------- */
+
+/* One line for a terminal, which names from outside must not steer. */
+__attribute__((format(printf, 2, 3))) static void print_line(FILE *to, const char *format,
+                                                             ...)
+{
+    char *line = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vasprintf(&line, format, arguments);
+    va_end(arguments);
+    if (n < 0) {
+        return;
+    }
+    ad_utf8_make_printable(line);
+    fprintf(to, "%s\n", line);
+    free(line);
+}
+
 /* ---- actions --------------------------------------------------------------- */
 
 static int fail_start(struct daemon *daemon, const struct ad_error *error)
@@ -274,16 +295,16 @@ static int check_health(const struct daemon *daemon)
     struct ad_probe probe;
     unsigned code = 0;
     if (ad_probe_find(&daemon->options, &probe, &error) != AD_OK) {
-        fprintf(stderr, "attentiond: %s\n", error.message);
+        print_line(stderr, "attentiond: %s", error.message);
         return 2;
     }
     int64_t deadline_ns = ad_clock_now_ns() + HEALTH_PATIENCE_NS;
     if (ad_probe_get(&probe, "/v2/health/ready", deadline_ns, &code, &error) != AD_OK) {
-        printf("not ready: %s\n", error.message);
+        print_line(stdout, "not ready: %s", error.message);
         return EXIT_FAILURE;
     }
     if (code != 200) {
-        printf("not ready: the answer was status %u\n", code);
+        print_line(stdout, "not ready: the answer was status %u", code);
         return EXIT_FAILURE;
     }
     puts("ready");
@@ -305,13 +326,13 @@ static size_t print_faults(const struct ad_view *view)
     for (size_t i = 0; i < view->n_models; i++) {
         const struct ad_view_model *model = &view->models[i];
         if (model->reason) {
-            printf("model %s: %s\n", model->name, model->reason);
+            print_line(stdout, "model %s: %s", model->name, model->reason);
             n++;
         }
         for (size_t j = 0; j < model->n_versions; j++) {
             if (model->versions[j].reason) {
-                printf("model %s version %s: %s\n", model->name, model->versions[j].text,
-                       model->versions[j].reason);
+                print_line(stdout, "model %s version %s: %s", model->name,
+                           model->versions[j].text, model->versions[j].reason);
                 n++;
             }
         }
@@ -327,19 +348,19 @@ static int check_config(struct daemon *daemon)
     if (ad_server_check(&daemon->options, &error) != AD_OK ||
         open_repository(daemon, AD_CONTROL_NONE, &error) != AD_OK ||
         ad_repository_view(daemon->repository, NULL, &view, &error) != AD_OK) {
-        printf("%s\n", error.message);
+        print_line(stdout, "%s", error.message);
         ad_repository_free(daemon->repository);
         return EXIT_FAILURE;
     }
     size_t n_faults = print_faults(&view);
     if (view.n_models == 0 && control_mode(&daemon->options) == AD_CONTROL_NONE) {
-        printf("%s: no model: no config.json there or in a folder of it\n",
-               ad_repository_root(daemon->repository));
+        print_line(stdout, "%s: no model: no config.json there or in a folder of it",
+                   ad_repository_root(daemon->repository));
         n_faults++;
     }
     if (n_faults == 0) {
-        printf("OK: %zu models in %s\n", view.n_models,
-               ad_repository_root(daemon->repository));
+        print_line(stdout, "OK: %zu models in %s", view.n_models,
+                   ad_repository_root(daemon->repository));
     }
     ad_view_reset(&view);
     ad_repository_free(daemon->repository);
@@ -352,7 +373,7 @@ static int act(struct daemon *daemon)
     case AD_SHOW_HELP:
         return show_help();
     case AD_SHOW_VERSION:
-        printf("attentiond %s\n", attn_version());
+        print_line(stdout, "attentiond %s", attn_version());
         return EXIT_SUCCESS;
     case AD_CHECK_CONFIG:
         return check_config(daemon);
@@ -373,7 +394,7 @@ int main(int argc, char **argv)
     struct daemon daemon = {.server = NULL};
     struct ad_error error = {.status = AD_OK};
     if (ad_options_load(&daemon.options, argc, argv, environ, &error) != AD_OK) {
-        fprintf(stderr, "attentiond: %s\n", error.message);
+        print_line(stderr, "attentiond: %s", error.message);
         return 2;
     }
     daemon.log = ad_options_log(&daemon.options, STDERR_FILENO);

@@ -4,7 +4,6 @@
 
 #include "base/utf8.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,22 +17,6 @@ const char *ad_status_text(enum ad_status status)
 #undef STATUS_CASE
     }
     return "unknown status";
-}
-
-/* Replace what a terminal, a log or a JSON string could not take. */
-static void make_printable(char *text)
-{
-    size_t n = strlen(text);
-    for (size_t i = 0; i < n;) {
-        size_t length = ad_utf8_length(text + i, n - i);
-        if (length == 0) {
-            length = 1;
-            text[i] = '?';
-        } else if (ad_utf8_is_control(text + i, length)) {
-            memset(text + i, '?', length);
-        }
-        i += length;
-    }
 }
 
 /* End a message that was too long with dots, without leaving half a character before them. */
@@ -60,7 +43,7 @@ record(struct ad_error *error, enum ad_status status, const char *code,
     } else if ((size_t)n >= sizeof error->message) {
         mark_cut(error->message, sizeof error->message);
     }
-    make_printable(error->message);
+    ad_utf8_make_printable(error->message);
 }
 
 enum ad_status ad_fail(struct ad_error *error, enum ad_status status, const char *format,

@@ -57,8 +57,7 @@ static size_t escape(const char *text, size_t n, char piece[8], size_t *taken)
         return 3;
     }
     if (ad_utf8_is_control(text, length)) {
-        /* of one or two bytes, and the last is the code point */
-        return (size_t)snprintf(piece, 8, "\\u%04x", (unsigned char)text[length - 1]);
+        return (size_t)snprintf(piece, 8, "\\u%04x", ad_utf8_code(text, length));
     }
     memcpy(piece, text, length);
     return length;

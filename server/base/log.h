@@ -3,7 +3,7 @@
  * text: 2026-11-30T08:00:00.123Z INFO  model loaded model=speech version=1 bytes=4096
  * json: {"time":"…","level":"info","message":"model loaded","model":"speech","version":"1",…}
  *
- * A line is one write(2). Control characters are escaped, so a client cannot forge a line; bytes
+ * A line is one write(2). Control characters are escaped (see utf8.h), so a client cannot forge a line; bytes
  * that are not UTF-8 become U+FFFD; a text of more than 2 KiB is cut and ends with an ellipsis. What
  * the descriptor does not take is lost without a word. errno stays as it was.
  *

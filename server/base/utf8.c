@@ -1,7 +1,9 @@
-/* utf8.c - what of a byte string is text. Pure functions, any thread. */
+/* utf8.c - what of a byte string is text, and may be shown. Pure functions, any thread. */
 #include "base/utf8.h"
 
-#include <stdint.h>
+#include <string.h>
+
+static const unsigned char first_mask[5] = {0, 0x7f, 0x1f, 0x0f, 0x07}; /* by length */
 
 /* The length that a first byte announces; 0 for one that cannot come first. */
 static size_t announced_length(unsigned char first)
@@ -15,7 +17,6 @@ static size_t announced_length(unsigned char first)
 size_t ad_utf8_length(const char *text, size_t n)
 {
     static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
-    static const unsigned char mask[5] = {0, 0x7f, 0x1f, 0x0f, 0x07};
     if (n == 0) {
         return 0;
     }
@@ -24,7 +25,7 @@ size_t ad_utf8_length(const char *text, size_t n)
     if (length == 0 || length > n) {
         return 0;
     }
-    uint32_t code = s[0] & mask[length];
+    uint32_t code = s[0] & first_mask[length];
     for (size_t i = 1; i < length; i++) {
         if ((s[i] & 0xc0) != 0x80) {
             return 0;
@@ -37,13 +38,44 @@ size_t ad_utf8_length(const char *text, size_t n)
     return length;
 }
 
-bool ad_utf8_is_control(const char *text, size_t length)
+uint32_t ad_utf8_code(const char *text, size_t length)
 {
     const unsigned char *s = (const unsigned char *)text;
-    if (length == 1) {
-        return s[0] < 0x20 || s[0] == 0x7f;
+    uint32_t code = s[0] & first_mask[length];
+    for (size_t i = 1; i < length; i++) {
+        code = code << 6 | (s[i] & 0x3fu);
     }
-    return length == 2 && s[0] == 0xc2 && s[1] < 0xa0; /* U+0080 to U+009F */
+    return code;
+}
+
+bool ad_utf8_is_control(const char *text, size_t length)
+{
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {{0x00, 0x1f},     {0x7f, 0x9f},     {0x61c, 0x61c},
+                  {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x2069}};
+    uint32_t code = ad_utf8_code(text, length);
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        if (code <= ranges[i].last) {
+            return code >= ranges[i].first;
+        }
+    }
+    return false;
+}
+
+void ad_utf8_make_printable(char *text)
+{
+    size_t n = strlen(text);
+    for (size_t i = 0; i < n;) {
+        size_t length = ad_utf8_length(text + i, n - i);
+        if (length == 0) {
+            length = 1;
+            text[i] = '?';
+        } else if (ad_utf8_is_control(text + i, length)) {
+            memset(text + i, '?', length);
+        }
+        i += length;
+    }
 }
 
 int ad_utf8_hex4(const char *text, const char *end)

@@ -51,8 +51,8 @@ static void put_character(struct ad_json *json, const char *text, size_t length)
     } else if (first == '"' || first == '\\') {
         put(json, "\\", 1);
         put(json, text, 1);
-    } else if (first < 0x20 || first == 0x7f) {
-        int n = snprintf(escaped, sizeof escaped, "\\u%04x", first);
+    } else if (ad_utf8_is_control(text, length)) {
+        int n = snprintf(escaped, sizeof escaped, "\\u%04x", ad_utf8_code(text, length));
         put(json, escaped, (size_t)n);
     } else {
         put(json, text, length);

@@ -50,18 +50,46 @@ START_TEST(test_utf8_length)
 }
 END_TEST
 
+/* The ends of every range, and what lies before and behind it. */
+static const struct {
+    const char *text;
+    uint32_t code;
+    bool control;
+} characters[] = {
+    {"\0", 0, true},
+    {"\x1f", 0x1f, true},
+    {" ", ' ', false},
+    {"~", '~', false},
+    {"\x7f", 0x7f, true},
+    {"\xc2\x80", 0x80, true},
+    {"\xc2\x9f", 0x9f, true},
+    {"\xc2\xa0", 0xa0, false},
+    {"\xc3\x80", 0xc0, false},
+    {"\xd8\x9b", 0x61b, false},
+    {"\xd8\x9c", 0x61c, true},
+    {"\xd8\x9d", 0x61d, false},
+    {"\xe2\x80\x8d", 0x200d, false},
+    {"\xe2\x80\x8e", 0x200e, true},
+    {"\xe2\x80\x8f", 0x200f, true},
+    {"\xe2\x80\x90", 0x2010, false},
+    {"\xe2\x80\xa7", 0x2027, false},
+    {"\xe2\x80\xa8", 0x2028, true},
+    {"\xe2\x80\xae", 0x202e, true},
+    {"\xe2\x80\xaf", 0x202f, false},
+    {"\xe2\x81\xa5", 0x2065, false},
+    {"\xe2\x81\xa6", 0x2066, true},
+    {"\xe2\x81\xa9", 0x2069, true},
+    {"\xe2\x81\xaa", 0x206a, false},
+    {"\xe2\x82\xac", 0x20ac, false},
+    {"\xf0\x9f\x98\x80", 0x1f600, false},
+};
+
 START_TEST(test_utf8_control)
 {
-    ck_assert(ad_utf8_is_control("\0", 1));
-    ck_assert(ad_utf8_is_control("\x1f", 1));
-    ck_assert(!ad_utf8_is_control(" ", 1));
-    ck_assert(!ad_utf8_is_control("~", 1));
-    ck_assert(ad_utf8_is_control("\x7f", 1));
-    ck_assert(ad_utf8_is_control("\xc2\x80", 2));
-    ck_assert(ad_utf8_is_control("\xc2\x9f", 2));
-    ck_assert(!ad_utf8_is_control("\xc2\xa0", 2));
-    ck_assert(!ad_utf8_is_control("\xc3\x80", 2));
-    ck_assert(!ad_utf8_is_control("\xe2\x82\xac", 3));
+    const char *text = characters[_i].text;
+    size_t length = characters[_i].code == 0 ? 1 : strlen(text);
+    ck_assert_uint_eq(ad_utf8_code(text, length), characters[_i].code);
+    ck_assert_int_eq(ad_utf8_is_control(text, length), characters[_i].control);
 }
 END_TEST
 
@@ -102,8 +130,10 @@ START_TEST(test_message_is_printable)
     struct ad_error error;
     ad_error_clear(&error);
     ad_fail(&error, AD_INVALID, "%s",
-            "a\nb\r\x1b[31m\x7f \xc3\xa9 \xff\xc3 \xc2\x85 \xe2\x82\xac \xed\xa0\x80");
-    ck_assert_str_eq(error.message, "a?b??[31m? \xc3\xa9 ?? ?? \xe2\x82\xac ???");
+            "a\nb\r\x1b[31m\x7f \xc3\xa9 \xff\xc3 \xc2\x85 \xe2\x82\xac \xed\xa0\x80 "
+            "\xe2\x80\xae"
+            "b\xe2\x80\xa8");
+    ck_assert_str_eq(error.message, "a?b??[31m? \xc3\xa9 ?? ?? \xe2\x82\xac ??? ???b???");
 }
 END_TEST
 
@@ -147,7 +177,8 @@ int main(void)
     suite_add_tcase(suite, tests);
     tcase_add_loop_test(tests, test_utf8_length, 0,
                         (int)(sizeof sequences / sizeof sequences[0]));
-    tcase_add_test(tests, test_utf8_control);
+    tcase_add_loop_test(tests, test_utf8_control, 0,
+                        (int)(sizeof characters / sizeof characters[0]));
     tcase_add_test(tests, test_status_text);
     tcase_add_test(tests, test_first_failure_stays);
     tcase_add_test(tests, test_null_error);

@@ -104,14 +104,16 @@ END_TEST
 
 START_TEST(test_no_forged_line)
 {
-    const char *evil = "x\n2026-11-30T08:00:00.123Z INFO  forged\r\x1b[2K\t\x7f\xc2\x9b";
+    const char *evil = "x\n2026-11-30T08:00:00.123Z INFO  forged\r\x1b[2K\t\x7f\xc2\x9b"
+                       "\xe2\x80\xae"
+                       "drow\xe2\x80\xa8\xd8\x9c";
     const struct ad_log_field field = ad_log_text("path", evil);
     char line[LONGEST];
     log_once(text_log, "evil\nmessage", &field, 1, line);
     ck_assert_str_eq(after_time(line),
                      "INFO  evil\\nmessage "
                      "path=\"x\\n2026-11-30T08:00:00.123Z INFO  forged\\r\\u001b[2K"
-                     "\\t\\u007f\\u009b\"\n");
+                     "\\t\\u007f\\u009b\\u202edrow\\u2028\\u061c\"\n");
     log_once(json_log, "evil\nmessage", &field, 1, line);
     json_t *root = parse(line);
     assert_member(root, "path", evil);
@@ -124,10 +126,11 @@ START_TEST(test_text_quotes_when_needed)
 {
     static const struct {
         const char *value, *written;
-    } cases[] = {
-        {"plain", "plain"}, {"a/b:c,d", "a/b:c,d"},  {"\xc3\xa9", "\xc3\xa9"},
-        {"a b", "\"a b\""}, {"a=b", "\"a=b\""},      {"\\", "\"\\\\\""},
-        {"\"", "\"\\\"\""}, {"\x01", "\"\\u0001\""}, {"\xff", "\"\xef\xbf\xbd\""}};
+    } cases[] = {{"plain", "plain"},           {"a/b:c,d", "a/b:c,d"},
+                 {"\xc3\xa9", "\xc3\xa9"},     {"a b", "\"a b\""},
+                 {"a=b", "\"a=b\""},           {"\\", "\"\\\\\""},
+                 {"\"", "\"\\\"\""},           {"\x01", "\"\\u0001\""},
+                 {"\xff", "\"\xef\xbf\xbd\""}, {"\xe2\x80\x8f", "\"\\u200f\""}};
     const struct ad_log_field field = ad_log_text("v", cases[_i].value);
     char line[LONGEST], expected[64];
     log_once(text_log, "m", &field, 1, line);
@@ -370,7 +373,7 @@ int main(void)
     tcase_add_test(tests, test_text);
     tcase_add_test(tests, test_json);
     tcase_add_test(tests, test_no_forged_line);
-    tcase_add_loop_test(tests, test_text_quotes_when_needed, 0, 9);
+    tcase_add_loop_test(tests, test_text_quotes_when_needed, 0, 10);
     tcase_add_test(tests, test_json_of_all_bytes);
     tcase_add_test(tests, test_long_value_is_cut);
     tcase_add_test(tests, test_too_many_fields);

@@ -45,6 +45,7 @@ static const struct {
     {"a\"b\\c/", "\"a\\\"b\\\\c/\""},
     {"\n\t\r\b\x01\x1f\x7f", "\"\\u000a\\u0009\\u000d\\u0008\\u0001\\u001f\\u007f\""},
     {"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\""},
+    {"\xc2\x85\xe2\x80\xa9\xe2\x81\xa6", "\"\\u0085\\u2029\\u2066\""},
     {"\xff", "\"\xef\xbf\xbd\""},
     {"a\xc3", "\"a\xef\xbf\xbd\""},
     {"\xc0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\""},

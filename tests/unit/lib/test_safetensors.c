@@ -239,6 +239,9 @@ static const struct {
     /* dtype */
     {ONE("f32", "[1]", "[0,4]"), "w", "tensor \"w\": unknown dtype \"f32\""},
     {ONE("", "[1]", "[0,4]"), "w", "tensor \"w\": unknown dtype \"\""},
+    {ONE("F\\u0085\\u202e\\u001b[2\xe2\x80\xa8", "[1]", "[0,4]"), "w",
+     "tensor \"w\": unknown dtype \"F??"
+     "????[2???\""},
     {ONE("F32\\u0000", "[1]", "[0,4]"), "w", "tensor \"w\": unknown dtype \"F32\""},
     {"{\"w\":{\"dtype\":32}}", "w",
      "tensor \"w\": dtype: expected a string, got a number"},
