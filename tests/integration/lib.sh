@@ -149,20 +149,29 @@ answers_or_gone() {
     curl -s -o /dev/null -m "$PATIENCE" "$base/v2/health/live" || is_gone "$daemon_pid"
 }
 
+# Start it in the background, with a log that has nothing of the one before it.
+launch() { # COMMAND...
+    : >"$scratch/log"
+    "$@" >>"$scratch/log" 2>&1 &
+    daemon_pid=$!
+}
+
+started_or_gone() {
+    grep -q -e ' started ' -e '"started"' "$scratch/log" || is_gone "$daemon_pid"
+}
+
 # Start the daemon with these arguments on a free port, and wait until it answers.
 start_daemon() { # ARGUMENTS...
     local port
     port=$(free_port)
     base=http://127.0.0.1:$port
-    "$DAEMON" --http-port="$port" "$@" >"$scratch/log" 2>&1 &
-    daemon_pid=$!
+    launch "$DAEMON" --http-port="$port" "$@"
     wait_for_start
 }
 
 # Start it as it comes, but on a port of its own choice.
 start_unasked() { # DAEMON
-    ATTENTIOND_HTTP_PORT=0 "$1" >"$scratch/log" 2>&1 &
-    daemon_pid=$!
+    launch env ATTENTIOND_HTTP_PORT=0 "$1"
     wait_for has_port_or_gone
     base=http://127.0.0.1:$(logged_port)
     wait_for_start

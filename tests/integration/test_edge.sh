@@ -45,9 +45,8 @@ for address in ${addresses//,/ }; do
     expect_status "$address" 200
 done
 stop_daemon "several addresses: it stops"
-"$DAEMON" "$repository" --http-address="$addresses" --http-port=0 >"$scratch/log" 2>&1 &
-daemon_pid=$!
-wait_for grep -q ' started ' "$scratch/log"
+launch "$DAEMON" "$repository" --http-address="$addresses" --http-port=0
+wait_for started_or_gone
 equal "port 0: one for all" 1 "$(sed -nE 's/.*listening .*port=([0-9]+).*/\1/p' "$scratch/log" | sort -u | wc -l)"
 stop_daemon "port 0: it stops"
 refuses "an address that is none" '--http-address|1.2.3.4/8' --http-address=127.0.0.1,1.2.3.4/8
@@ -157,9 +156,8 @@ start_tls() { # ARGUMENTS...
     local port
     port=$(free_port)
     base=https://127.0.0.1:$port
-    "$DAEMON" "$repository" --http-port="$port" "${pair[@]}" "$@" >"$scratch/log" 2>&1 &
-    daemon_pid=$!
-    wait_for grep -q ' started ' "$scratch/log"
+    launch "$DAEMON" "$repository" --http-port="$port" "${pair[@]}" "$@"
+    wait_for started_or_gone
 }
 
 known=(--cacert "$scratch/ca.pem")

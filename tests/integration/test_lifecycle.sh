@@ -64,8 +64,7 @@ echo '{"http-port": '"$first"', "model-repository": "'"$scratch/models"'"}' >"$c
 start_on() { # PORT ARGUMENTS...
     base=http://127.0.0.1:$1
     shift
-    "$DAEMON" "$@" >"$scratch/log" 2>&1 &
-    daemon_pid=$!
+    launch "$DAEMON" "$@"
     wait_for_start
     ask GET /v2/models/mha
     stop_daemon "it stops"
@@ -146,8 +145,7 @@ if py -c 'import socket; socket.create_server(("::1", 0), family=socket.AF_INET6
     port=$(free_port)
     start_on6() {
         base="http://[::1]:$port"
-        "$DAEMON" "$repository" --http-address=::1 --http-port="$port" >"$scratch/log" 2>&1 &
-        daemon_pid=$!
+        launch "$DAEMON" "$repository" --http-address=::1 --http-port="$port"
         wait_for_start
     }
     start_on6

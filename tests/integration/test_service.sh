@@ -15,8 +15,7 @@ start_service() { # WORDS... -- ARGUMENTS...
         shift
     done
     shift
-    "$PYTHON" -I -S "$here/manager.py" run "$scratch" "${words[@]}" -- "$DAEMON" "$repository" "$@" >"$scratch/log" 2>&1 &
-    daemon_pid=$!
+    launch "$PYTHON" -I -S "$here/manager.py" run "$scratch" "${words[@]}" -- "$DAEMON" "$repository" "$@"
     wait_for started_or_gone
     if is_gone "$daemon_pid"; then
         fail "the daemon starts" "it ended: $(tail -n 5 "$scratch/log")"
@@ -24,10 +23,6 @@ start_service() { # WORDS... -- ARGUMENTS...
         finish
     fi
     base=http://127.0.0.1:$(sed -nE 's/.* started .*port=([0-9]+).*/\1/p' "$scratch/log")
-}
-
-started_or_gone() {
-    grep -q ' started ' "$scratch/log" || is_gone "$daemon_pid"
 }
 
 told() { # NAME PATTERN
