@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/memory_limit.h"
 #include "base/options_table.h"
+#include "base/secrets.h"
 #include "base/utf8.h"
 #include "base/words.h"
 #include "daemon.h"
@@ -396,6 +397,9 @@ int main(int argc, char **argv)
     if (ad_options_load(&daemon.options, argc, argv, environ, &error) != AD_OK) {
         print_line(stderr, "attentiond: %s", error.message);
         return 2;
+    }
+    if (daemon.options.api_keys || daemon.options.tls_key) {
+        ad_secrets_guard();
     }
     daemon.log = ad_options_log(&daemon.options, STDERR_FILENO);
     int status = act(&daemon);

@@ -114,6 +114,26 @@ static enum MHD_Result note_header(void *context, enum MHD_ValueKind kind,
     return MHD_YES;
 }
 
+/* The values lie in the library's buffer of the connection, which is neither cleared nor given back
+ * before the next request, or the end. The library itself has no use for them. */
+static enum MHD_Result wipe_key(void *context, enum MHD_ValueKind kind, const char *name,
+                                const char *value)
+{
+    (void)context;
+    (void)kind;
+    if (value && ad_headers_brings_key(name)) {
+        explicit_bzero((void *)(uintptr_t)value, strlen(value));
+    }
+    return MHD_YES;
+}
+
+static void forget_keys(struct ad_call *call)
+{
+    MHD_get_connection_values(call->connection, MHD_HEADER_KIND, wipe_key, NULL);
+    call->headers.authorization = NULL;
+    call->headers.api_key = NULL;
+}
+
 static uint64_t smaller(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -209,6 +229,7 @@ enum MHD_Result ad_call_begin(struct ad_call *call, const char *url, const char 
     ad_request_id_choose(&call->service->operators.ids, call->headers.request_id,
                          call->id);
     if (ad_headers_check_framing(&call->headers, version, &call->error) != AD_OK) {
+        forget_keys(call);
         return send_error(call, true);
     }
     bool has_body = ad_headers_body(&call->headers, &body_length);
@@ -216,7 +237,9 @@ enum MHD_Result ad_call_begin(struct ad_call *call, const char *url, const char 
     if (has_body) {
         ad_connection_await_body(call->client, body_length);
     }
-    if (check_request(call, url, verb, version, body_length) != AD_OK) {
+    enum ad_status status = check_request(call, url, verb, version, body_length);
+    forget_keys(call);
+    if (status) {
         if (has_body && !is_discardable(call, body_length)) {
             return send_error(call, true);
         }

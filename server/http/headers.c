@@ -81,6 +81,11 @@ void ad_headers_note(struct ad_headers *headers, const char *name, const char *v
     }
 }
 
+bool ad_headers_brings_key(const char *name)
+{
+    return strcasecmp(name, "Authorization") == 0 || strcasecmp(name, "X-API-Key") == 0;
+}
+
 enum ad_status ad_headers_check_framing(const struct ad_headers *headers,
                                         const char *version, struct ad_error *error)
 {

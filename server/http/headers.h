@@ -41,6 +41,9 @@ struct ad_headers {
 /* Note one header; called for each. value may be NULL. */
 void ad_headers_note(struct ad_headers *headers, const char *name, const char *value);
 
+/* Does the header of that name bring a key, whose value nobody is to find later? */
+bool ad_headers_brings_key(const char *name);
+
 /* Is it clear where the body ends? version is "HTTP/1.1" and the like. After a failure
  * the connection cannot be used any further. AD_INVALID, or AD_UNSUPPORTED for a
  * coding. */

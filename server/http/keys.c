@@ -46,6 +46,7 @@ void ad_keys_release(struct ad_keys *keys)
     for (size_t i = 0; i < keys->n; i++) {
         reset_key(&keys->items[i]);
     }
+    explicit_bzero(keys, sizeof *keys + keys->n * sizeof keys->items[0]);
     free(keys);
 }
 
@@ -88,7 +89,9 @@ const struct ad_key *ad_keys_find(const struct ad_keys *keys, const char *text, 
     if (n == 0 || n > AD_KEY_MAX_SIZE || !ad_key_hash(text, n, hash)) {
         return NULL;
     }
-    return ad_keys_find_hash(keys, hash);
+    const struct ad_key *key = ad_keys_find_hash(keys, hash);
+    explicit_bzero(hash, sizeof hash);
+    return key;
 }
 
 /* Does the name fit the pattern: the same, or what comes before its '*' begins it? */

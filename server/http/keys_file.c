@@ -15,6 +15,16 @@
 static const char empty_hash[] =
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
+/* A text that is none of what was expected is not shown: it could be a key. */
+static enum ad_status refuse_text(const struct ad_place *place, const char *expected,
+                                  const json_t *value, struct ad_error *error)
+{
+    return json_is_string(value)
+               ? ad_place_fail(place, error, "expected %s, got another text of %zu bytes",
+                               expected, json_string_length(value))
+               : ad_place_expected(place, expected, value, error);
+}
+
 static int digit_of(char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'
@@ -48,7 +58,7 @@ static enum ad_status read_hash(const struct ad_place *parent, const json_t *obj
     const json_t *value = json_object_get(object, "sha256");
     unsigned char empty[AD_KEY_HASH_SIZE] = {0};
     if (!json_is_string(value) || !read_hex(json_string_value(value), key->hash)) {
-        return ad_place_expected(&place, expected, value, error);
+        return refuse_text(&place, expected, value, error);
     }
     if (read_hex(empty_hash, empty) && memcmp(empty, key->hash, AD_KEY_HASH_SIZE) == 0) {
         return ad_place_fail(&place, error, "this is the hash of an empty key");
@@ -63,7 +73,7 @@ static enum ad_status read_name(const struct ad_place *parent, const json_t *obj
     const json_t *value = json_object_get(object, "name");
     const char *text = json_string_value(value);
     if (!text || text[0] == '\0' || strlen(text) > AD_KEY_NAME_SIZE) {
-        return ad_place_expected(&place, "a string of 1 to 64 bytes", value, error);
+        return refuse_text(&place, "a string of 1 to 64 bytes", value, error);
     }
     key->name = strdup(text);
     return key->name ? AD_OK : ad_place_no_memory(&place, error);
@@ -249,6 +259,10 @@ enum ad_status ad_keys_parse(const char *text, size_t n_bytes, const char *name,
         return ad_place_no_memory(&document, error);
     }
     if (!root) {
+        char *shown = strstr(why.text, " near "); /* what follows is of the file */
+        if (shown) {
+            *shown = '\0';
+        }
         return ad_place_fail(&document, error, "line %d, column %d: %s", why.line,
                              why.column, why.text);
     }
@@ -271,6 +285,7 @@ enum ad_status ad_keys_read(const char *path, const struct ad_keys *before,
         ad_config_file_read(path, AD_KEYS_FILE_SIZE, &text, &n_bytes, error);
     if (!status) {
         status = ad_keys_parse(text, n_bytes, path, before, keys, error);
+        explicit_bzero(text, n_bytes);
     }
     free(text);
     return status;

@@ -69,7 +69,7 @@ static struct ad_tls_identity *acquire(struct ad_tls *tls)
 static void wipe(gnutls_datum_t *file)
 {
     if (file->data) {
-        gnutls_memset(file->data, 0, file->size);
+        explicit_bzero(file->data, file->size);
         free(file->data);
     }
     *file = (gnutls_datum_t){NULL, 0};
@@ -84,6 +84,7 @@ static enum ad_status read_file(const char *option, const char *path,
     if (!stream) {
         return ad_fail(error, AD_INVALID, "%s: %s: %s", option, path, strerror(errno));
     }
+    (void)setvbuf(stream, NULL, _IONBF, 0); /* no copy that is not wiped */
     unsigned char *bytes = malloc(MAX_FILE);
     size_t n = bytes ? fread(bytes, 1, MAX_FILE, stream) : 0;
     int code = ferror(stream) ? errno : 0;

@@ -83,8 +83,11 @@ enum ad_status ad_config_file_read(const char *path, size_t max_bytes, char **te
                         : ad_fail(error, AD_INTERNAL, "%s: out of memory", path);
     }
     close(fd);
-    if (status) {
+    if (status && buffer) {
+        explicit_bzero(buffer, max_bytes + 1); /* it may have been one of keys */
         free(buffer);
+    }
+    if (status) {
         return status;
     }
     buffer[*n_bytes] = '\0';

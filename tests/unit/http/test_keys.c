@@ -229,6 +229,29 @@ START_TEST(refuses)
 }
 END_TEST
 
+/* A key that stands in a wrong place: what is said of it must not show it. */
+static const char *const misplaced[] = {
+    KEYS(KEY("a", "the-secret", "")),
+    KEYS(KEY("the-secret" LONG65, ABC, "")),
+    KEYS("{\"name\":\"a\",\"sha256\":the-secret}"),
+    KEYS("the-secret"),
+    KEYS(KEY("a", ABC, "")) "\"the-secret\"",
+    "{\"the-secret\":1,\"the-secret\":1}",
+    "the-secret",
+    "\"the-secret\"",
+};
+
+START_TEST(shows_no_key)
+{
+    struct ad_keys *keys = NULL;
+    struct ad_error error = {.status = AD_OK};
+    ck_assert_int_eq(parse(misplaced[_i], NULL, &keys, &error), AD_INVALID);
+    ck_assert_msg(!strstr(error.message, "secret"), "%s", error.message);
+    ck_assert_msg(strlen(error.message) > strlen("keys.json: line 1, column 1: "), "%s",
+                  error.message);
+}
+END_TEST
+
 START_TEST(refuses_nul)
 {
     static const char text[] = KEYS(KEY("a", ABC, "")) "\0";
@@ -294,6 +317,7 @@ int main(void)
     tcase_add_test(tcase, long_keys);
     tcase_add_loop_test(tcase, reads_rights, 0, sizeof rights / sizeof rights[0]);
     tcase_add_loop_test(tcase, refuses, 0, sizeof bad / sizeof bad[0]);
+    tcase_add_loop_test(tcase, shows_no_key, 0, sizeof misplaced / sizeof misplaced[0]);
     tcase_add_test(tcase, refuses_nul);
     tcase_add_test(tcase, buckets_stay);
     tcase_add_test(tcase, files);
