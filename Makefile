@@ -58,7 +58,7 @@ SERVER_LIBS := -lmicrohttpd -lgnutls -ljansson -lz -lzstd -lseccomp -lm
 
 ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -fPIC -pthread $(HARDENED) $(WARNINGS) \
 	$(CFLAGS_$(MODE)) -DATTN_VERSION='"$(VERSION)"' -Iinclude $(CFLAGS)
-ALL_LDFLAGS = -pthread $(filter -fsanitize%,$(subst fuzzer-no-link,fuzzer-no-link,$(CFLAGS_$(MODE)))) \
+ALL_LDFLAGS = -pthread $(filter -fsanitize%,$(CFLAGS_$(MODE))) \
 	$(filter --coverage,$(CFLAGS_$(MODE))) $(HARDENED_LINK) $(LDFLAGS)
 
 # ---- sources: a folder of server/ is a layer, and may use only those before it ---------------
