@@ -210,7 +210,7 @@ static void check_variant(struct golden *golden, const struct test_case *c,
 static void check_pass(struct golden *golden, const struct test_case *c,
                        const struct pass *pass)
 {
-    struct result first, other;
+    struct result first = {0}, other;
     check_variant(golden, c, pass, &variants[0], &first, &first);
     for (size_t i = 1; i < N_VARIANTS; i++) {
         check_variant(golden, c, pass, &variants[i], &other, &first);
