@@ -513,6 +513,14 @@ objects: $(LIB_OBJECTS) $(MAIN_OBJECTS) $(SERVER_ARCHIVES)
 
 # ---- coverage ----------------------------------------------------------------------------------
 
+COVERAGE_SUITES ?= unit golden fuzz integration
+
+.PHONY: coverage
+coverage: ## count the lines and branches that tests reach (COVERAGE_SUITES="unit golden fuzz integration")
+	@tests/install-packages.sh $(TEST_PACKAGES) gcovr
+	$(Q)$(MAKE) -j$$(nproc) --no-print-directory MODE=coverage tests-built
+	@MAKE='$(MAKE)' tests/coverage.sh '$(BUILD)' $(COVERAGE_SUITES)
+
 # ---- measuring ---------------------------------------------------------------------------------
 
 BENCH_OBJECTS := $(patsubst %,$B/tests/bench/%.o,cases machine pool problem timing)
