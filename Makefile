@@ -498,6 +498,13 @@ fuzz-built: $(FUZZ_TARGETS:%=$B/tests/fuzz/%)
 
 # ---- stress and soak ---------------------------------------------------------------------------
 
+# With sanitizers: make MODE=tsan stress. STRESS_SEED repeats what the clients of a run do.
+STRESS_SECONDS ?= 60
+STRESS_SEED ?=
+.PHONY: stress
+stress: all ## ask, change and stop the daemon all at once, STRESS_SECONDS (60) long, from STRESS_SEED
+	@python3 tests/stress/stress.py $B/attentiond --seconds $(STRESS_SECONDS) $(STRESS_SEED:%=--seed %)
+
 # ---- static analysis ---------------------------------------------------------------------------
 
 STATIC_PACKAGES := $(BUILD_PACKAGES) clang-tidy cppcheck
