@@ -505,6 +505,11 @@ STRESS_SEED ?=
 stress: all ## ask, change and stop the daemon all at once, STRESS_SECONDS (60) long, from STRESS_SEED
 	@python3 tests/stress/stress.py $B/attentiond --seconds $(STRESS_SECONDS) $(STRESS_SEED:%=--seed %)
 
+BAD_REQUESTS ?= 100000
+.PHONY: bad-requests
+bad-requests: all ## send BAD_REQUESTS (100000) requests with faults of every kind, from STRESS_SEED, and show how each was answered
+	@python3 tests/stress/bad_requests.py $B/attentiond --requests $(BAD_REQUESTS) $(STRESS_SEED:%=--seed %)
+
 # ---- static analysis ---------------------------------------------------------------------------
 
 STATIC_PACKAGES := $(BUILD_PACKAGES) clang-tidy cppcheck

@@ -101,7 +101,8 @@ def attention(queries, keys, values, heads, over, blocked):
         part = slice(h * width, (h + 1) * width)
         for i, query in enumerate(queries):
             scores = [sum(a * b for a, b in zip(query[part], key[part])) / math.sqrt(over) for key in keys]
-            seen = [math.exp(s) if not blocked(i, j) else 0.0 for j, s in enumerate(scores)]
+            top = max((s for j, s in enumerate(scores) if not blocked(i, j)), default=0.0)
+            seen = [math.exp(s - top) if not blocked(i, j) else 0.0 for j, s in enumerate(scores)]
             total = sum(seen) or 1.0
             out[i] += [sum(p * value[h * depth + c] for p, value in zip(seen, values)) / total for c in range(depth)]
     return out
