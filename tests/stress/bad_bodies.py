@@ -168,31 +168,63 @@ def random_bytes(rng):
     return Bad(request.send(bytes(text)), (200, 400, 413, 422), meant=(request.model, version, bytes(text)))
 
 
+NAMES = {"mha": {"query", "key", "value"}, "tour": {"q", "h"}, "speech": {"k", "v", "q"}, "steps": {"input"}}
+OPTIONAL = {"mha": {"mask"}, "tour": {"h", "mask"}, "speech": {"mask"}, "steps": set()}
+LARGEST = 3.4028235677973366e38  # what rounds to infinity is too large for a float
+
+
 def meant(model, version, text):
-    """The numbers that a changed request should be answered with; ValueError: it has no right to an answer; None: not
-    worked out here."""
-    said = json.loads(text.decode("utf-8", "strict"))
+    """The numbers that a changed request should be answered with; ValueError and the like: it has no right to an answer;
+    None: not worked out here."""
+    said = json.loads(text.decode(), object_pairs_hook=once, parse_constant=no_constant)
+    if said.get("parameters") or "outputs" in said or not isinstance(said.get("id", ""), (str, type(None))):
+        return None
     inputs = {}
     for one in said["inputs"]:
-        if set(one) - {"name", "datatype", "shape", "data", "parameters"}:
-            continue
-        inputs[one["name"]] = rows(one["shape"], flatten(one["data"]))
-    if said.get("parameters") or "outputs" in said:
-        return None
+        if "parameters" in one:
+            return None
+        name = one["name"]
+        if name in inputs or name not in NAMES[model] | OPTIONAL[model]:
+            raise ValueError("an input that is none, or twice")
+        if name == "mask":
+            return None
+        if one["datatype"] in ("FP64", "INT32", "INT64", "FP16", "BF16"):
+            return None
+        inputs[name] = rows(one["datatype"], one["shape"], flatten(one["data"]))
+    if not NAMES[model] - OPTIONAL[model] <= set(inputs):
+        raise ValueError("an input is missing")
     n = max(map(len, inputs.values()))  # one sample does for all of the others
+    if any(len(samples) not in (1, n) for samples in inputs.values()):
+        raise ValueError("another number of samples")
+    if any(len(samples[0]) == 0 or len(samples[0][0]) != 4 for samples in inputs.values()):
+        return None  # widths and rows that are none: the layer may take them
     inputs = {name: samples * (n if len(samples) == 1 else 1) for name, samples in inputs.items()}
     return scaled.expected(model, scaled.FACTORS[version][0], inputs)
+
+
+def once(pairs):
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a member twice")
+    return dict(pairs)
+
+
+def no_constant(word):
+    raise ValueError(word)
 
 
 def flatten(data):
     return sum(map(flatten, data), []) if isinstance(data, list) else [data]
 
 
-def rows(shape, numbers):
+def rows(datatype, shape, numbers):
     """Flat numbers as [batch][row][column]."""
+    if datatype != "FP32" or any(type(n) is not int for n in shape) or any(type(n) not in (int, float) for n in numbers):
+        raise ValueError("another kind")
     batch, n, width = shape
-    if len(numbers) != batch * n * width:
+    if min(shape) < 0 or len(numbers) != batch * n * width:
         raise ValueError("a shape that its data do not fill")
+    if any(not abs(number) < LARGEST for number in numbers):
+        raise ValueError("too large for a float")
     return [[numbers[(b * n + i) * width : (b * n + i + 1) * width] for i in range(n)] for b in range(batch)]
 
 

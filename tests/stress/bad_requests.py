@@ -149,8 +149,10 @@ class Sender(threading.Thread):
             wanted = bad_bodies.meant(*bad.meant)
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError, ZeroDivisionError) as error:
             return f"taken, though {error!r}" if reply.status == 200 else None
-        if reply.status != 200 or wanted is None or any(not math.isfinite(n) for n in wanted):
+        if wanted is None or any(not abs(n) < bad_bodies.LARGEST for n in wanted):
             return None
+        if reply.status != 200:
+            return "refused, though nothing is wrong"
         got = json.loads(reply.body)["outputs"][0]["data"]
         close = len(got) == len(wanted) and all(math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-3) for a, b in zip(got, wanted))
         return None if close else f"expected {wanted[:8]}"
