@@ -147,6 +147,7 @@ static int64_t sweep(struct ad_connections *all, int64_t now_ns)
 static void *work(void *argument)
 {
     struct ad_connections *all = argument;
+    (void)pthread_setname_np(pthread_self(), "connections");
     pthread_mutex_lock(&all->stop_lock);
     while (!all->stopping) {
         pthread_mutex_unlock(&all->stop_lock);
@@ -352,7 +353,6 @@ enum ad_status ad_connections_start(const struct ad_options *options,
         return ad_fail(error, AD_INTERNAL, "cannot start the thread for slow clients: %s",
                        strerror(code));
     }
-    (void)pthread_setname_np((*connections)->thread, "connections");
     return AD_OK;
 }
 

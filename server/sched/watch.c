@@ -135,6 +135,7 @@ static void *work(void *argument)
 {
     struct ad_watch *watch = argument;
     bool goes_on = true;
+    (void)pthread_setname_np(pthread_self(), "watch");
     while (goes_on) {
         int64_t now_ns = ad_clock_now_ns();
         int64_t until_ns = next_look(watch, now_ns, look(watch, now_ns));
@@ -200,7 +201,6 @@ enum ad_status ad_watch_start(struct ad_queue *queue, struct ad_sequences *seque
         *watch = NULL;
         return ad_fail(error, AD_INTERNAL, "cannot start the watch: %s", strerror(code));
     }
-    (void)pthread_setname_np((*watch)->thread, "watch");
     return AD_OK;
 }
 

@@ -161,6 +161,7 @@ static void *work(void *argument)
     struct member *member = argument;
     struct ad_workers *workers = member->workers;
     struct ad_work work = {.kind = AD_WORK_END};
+    (void)pthread_setname_np(pthread_self(), "worker");
     for (ad_queue_take(workers->queue, true, &work); work.kind != AD_WORK_END;
          ad_queue_take(workers->queue, true, &work)) {
         serve(member, &work, &member->worker);
@@ -225,7 +226,6 @@ static int start_one(struct ad_workers *workers, size_t n)
         pthread_mutex_unlock(&workers->lock);
         return code;
     }
-    (void)pthread_setname_np(member->thread, "worker");
     workers->n++;
     return 0;
 }
