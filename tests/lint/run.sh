@@ -66,6 +66,8 @@ owned_headers() {
     only_in jansson.h 'server/codec/|server/model/(manifest|config_file)|server/base/(options|secrets)|server/http/keys_file'
     only_in cblas.h 'lib/blas\.c:'
     only_in xxhash.h 'lib/fingerprint\.c:'
+    only_in seccomp.h 'server/base/sandbox_calls\.c:'
+    only_in linux/landlock.h 'server/base/sandbox_files\.c:'
     only_in 'z(lib|std|std_errors).h' 'server/codec/(un)?pack\.c:'
 }
 
