@@ -10,6 +10,7 @@
 #include "base/trace.h"
 #include "base/watchdog.h"
 #include "codec/serve.h"
+#include "confine.h"
 #include "http/server.h"
 #include "model/loader.h"
 #include "model/repository.h"
@@ -28,6 +29,7 @@ struct daemon {
     struct ad_service_manager manager;
     struct ad_passed passed;
     struct ad_log_control *log_control;
+    struct ad_confinement confinement;
     struct ad_sequences *sequences;
     struct ad_regions *regions; /* NULL: shared memory is not offered */
     struct ad_repository *repository;

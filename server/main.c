@@ -12,6 +12,7 @@
 #include "base/secrets.h"
 #include "base/utf8.h"
 #include "base/words.h"
+#include "confine.h"
 #include "daemon.h"
 #include "http/probe.h"
 #include "signals.h"
@@ -86,8 +87,8 @@ static enum ad_control_mode control_mode(const struct ad_options *options)
     return mode < 0 ? AD_CONTROL_NONE : (enum ad_control_mode)mode;
 }
 
-static enum ad_status open_root(struct daemon *daemon, const char *root,
-                                enum ad_control_mode mode, struct ad_error *error)
+static enum ad_status open_repository(struct daemon *daemon, enum ad_control_mode mode,
+                                      struct ad_error *error)
 {
     struct ad_words startup = {NULL, 0};
     if (daemon->options.load_model &&
@@ -98,7 +99,7 @@ static enum ad_status open_root(struct daemon *daemon, const char *root,
     if (!ad_words_split(daemon->options.load_model, &startup)) {
         return ad_fail(error, AD_INTERNAL, "out of memory");
     }
-    const struct ad_repository_config config = {.root = root,
+    const struct ad_repository_config config = {.root = daemon->options.model_repository,
                                                 .name = daemon->options.model_name,
                                                 .mode = mode,
                                                 .startup = startup.items,
@@ -111,19 +112,20 @@ static enum ad_status open_root(struct daemon *daemon, const char *root,
     return status;
 }
 
-static enum ad_status open_repository(struct daemon *daemon, enum ad_control_mode mode,
-                                      struct ad_error *error)
+/* Where no repository is named, it is that of the demo models. */
+static enum ad_status find_repository(struct ad_options *options, struct ad_error *error)
 {
     char demo[PATH_MAX];
-    const char *root = daemon->options.model_repository;
-    if (!root) {
-        enum ad_status status = find_demo_models(demo, error);
-        if (status) {
-            return status;
-        }
-        root = demo;
+    if (options->model_repository) {
+        return AD_OK;
     }
-    return open_root(daemon, root, mode, error);
+    enum ad_status status = find_demo_models(demo, error);
+    if (status) {
+        return status;
+    }
+    options->model_repository = strdup(demo);
+    return options->model_repository ? AD_OK
+                                     : ad_fail(error, AD_INTERNAL, "out of memory");
 }
 
 static enum ad_status create_sequences(struct daemon *daemon, struct ad_error *error)
@@ -193,12 +195,27 @@ static enum ad_status start_server(struct daemon *daemon, struct ad_error *error
     return ad_server_start(&config, &daemon->server, error);
 }
 
+/* What is loaded later would need files and memory that are out of reach then. Its threads would never
+ * get work: the workers are the parallelism. */
+static void load_blas(void)
+{
+    (void)setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    (void)attn_blas_name();
+}
+
 static enum ad_status start(struct daemon *daemon, struct ad_error *error)
 {
     raise_file_limit();
     ad_memory_share(&daemon->options, ad_memory_limit("/proc", "/sys/fs/cgroup"));
     enum ad_status status = ad_log_control_create(&daemon->log, daemon->options.log_dir,
                                                   &daemon->log_control, error);
+    if (!status) {
+        status = find_repository(&daemon->options, error);
+    }
+    if (!status) {
+        load_blas();
+        status = ad_confine_files(daemon, error);
+    }
     if (!status) {
         status = create_sequences(daemon, error);
     }
@@ -208,7 +225,10 @@ static enum ad_status start(struct daemon *daemon, struct ad_error *error)
     if (!status) {
         status = start_workers(daemon, error);
     }
-    return status ? status : start_server(daemon, error);
+    if (!status) {
+        status = start_server(daemon, error);
+    }
+    return status ? status : ad_confine_calls(daemon, error);
 }
 
 static void log_started(const struct daemon *daemon)
@@ -347,6 +367,7 @@ static int check_config(struct daemon *daemon)
     struct ad_view view;
     /* all of it is checked, whatever would be loaded */
     if (ad_server_check(&daemon->options, &error) != AD_OK ||
+        find_repository(&daemon->options, &error) != AD_OK ||
         open_repository(daemon, AD_CONTROL_NONE, &error) != AD_OK ||
         ad_repository_view(daemon->repository, NULL, &view, &error) != AD_OK) {
         print_line(stdout, "%s", error.message);

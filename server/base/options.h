@@ -79,6 +79,7 @@ struct ad_options {
     char *trace_file;       /* --trace-file FILE, NULL: nothing is traced */
     uint64_t trace_rate;    /* --trace-rate: one request in so many; 0: none */
     bool metrics_triton;    /* --metrics-triton: Triton's names in /metrics too */
+    char *sandbox;          /* --sandbox auto|off|require */
 };
 
 /* Fill *options. environment is a NULL-terminated list of NAME=value. AD_INVALID: an unknown option

@@ -11,6 +11,11 @@ const char *const ad_log_format_words[] = {
 
 const char *const ad_control_mode_words[] = {"none", "poll", "explicit", NULL};
 
+const char *const ad_sandbox_words[] = {[AD_SANDBOX_AUTO] = "auto",
+                                        [AD_SANDBOX_OFF] = "off",
+                                        [AD_SANDBOX_REQUIRE] = "require",
+                                        NULL};
+
 static const char *const tls_version_words[] = {"1.2", "1.3", NULL};
 
 #define FIELD(name) .offset = offsetof(struct ad_options, name)
@@ -405,6 +410,15 @@ const struct ad_option ad_option_table[AD_OPTION_COUNT] = {
      .help =
          "show the nv_inference_* metrics that Triton has beside our own; their names "
          "do not pass promtool check metrics"},
+    {.name = "sandbox",
+     .type = AD_OPTION_WORD,
+     .lowest = AD_FROM_FILE,
+     FIELD(sandbox),
+     .text = "auto",
+     .words = ad_sandbox_words,
+     .value_name = "MODE",
+     .help = "once started, give up the system calls and files that serving does not "
+             "need: as far as the kernel offers it, not, or not start without"},
     {.name = "check-config",
      .type = AD_OPTION_ACTION,
      .lowest = AD_FROM_ARGUMENT,

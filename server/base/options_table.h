@@ -38,13 +38,18 @@ struct ad_option {
     const char *help;
 };
 
-enum { AD_OPTION_COUNT = 51 };
+enum { AD_OPTION_COUNT = 52 };
 extern const struct ad_option ad_option_table[AD_OPTION_COUNT];
 
-/* In the order of enum ad_control_mode, ad_log_level and ad_log_format; NULL-terminated. */
+/* How the daemon confines itself. */
+enum ad_sandbox_mode { AD_SANDBOX_AUTO, AD_SANDBOX_OFF, AD_SANDBOX_REQUIRE };
+
+/* In the order of enum ad_control_mode, ad_log_level, ad_log_format and ad_sandbox_mode;
+ * NULL-terminated. */
 extern const char *const ad_control_mode_words[];
 extern const char *const ad_log_level_words[];
 extern const char *const ad_log_format_words[];
+extern const char *const ad_sandbox_words[];
 
 #define AD_ENVIRONMENT_PREFIX "ATTENTIOND_"
 #define AD_OPTION_TEXT_SIZE 128
