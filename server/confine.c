@@ -58,7 +58,7 @@ static enum ad_status do_without(const struct daemon *daemon, const char *part,
 /* ---- files ---------------------------------------------------------------------------------- */
 
 /* What the system says of us and the machine: for metrics, and for the C library. */
-static bool add_system(struct ad_places *places)
+static bool add_system(struct ad_sandbox_places *places)
 {
     static const char *const read[] = {"/proc/self",     "/proc/stat",
                                        "/sys/fs/cgroup", "/sys/devices/system/cpu",
@@ -66,42 +66,47 @@ static bool add_system(struct ad_places *places)
                                        "/dev/urandom",   "/etc/localtime"};
     bool added = true;
     for (size_t i = 0; added && i < sizeof read / sizeof read[0]; i++) {
-        added = ad_places_add(places, AD_PLACE_READ, read[i]);
+        added = ad_sandbox_places_add(places, AD_SANDBOX_READ, read[i]);
     }
     return added;
 }
 
 /* What a reload reads again. */
-static bool add_read(struct ad_places *places, const struct ad_options *options)
+static bool add_read(struct ad_sandbox_places *places, const struct ad_options *options)
 {
     const char *const files[] = {options->tls_certificate, options->tls_key,
                                  options->tls_client_ca, options->api_keys};
-    bool added = ad_places_add_tree(places, options->model_repository, REPOSITORY_LEVELS);
+    bool added =
+        ad_sandbox_places_add_tree(places, options->model_repository, REPOSITORY_LEVELS);
     for (size_t i = 0; added && i < sizeof files / sizeof files[0]; i++) {
-        added = !files[i] || ad_places_add_file(places, AD_PLACE_READ, files[i]);
+        added =
+            !files[i] || ad_sandbox_places_add_file(places, AD_SANDBOX_READ, files[i]);
     }
     return added;
 }
 
-static bool add_written(struct ad_places *places, const struct ad_options *options)
+static bool add_written(struct ad_sandbox_places *places,
+                        const struct ad_options *options)
 {
     return (!options->log_dir ||
-            ad_places_add(places, AD_PLACE_APPEND, options->log_dir)) &&
+            ad_sandbox_places_add(places, AD_SANDBOX_APPEND, options->log_dir)) &&
            (!options->trace_file ||
-            ad_places_add_file(places, AD_PLACE_APPEND, options->trace_file)) &&
+            ad_sandbox_places_add_file(places, AD_SANDBOX_APPEND, options->trace_file)) &&
            (!options->http_unix_socket ||
-            ad_places_add_file(places, AD_PLACE_SOCKET, options->http_unix_socket)) &&
+            ad_sandbox_places_add_file(places, AD_SANDBOX_SOCKET,
+                                       options->http_unix_socket)) &&
            (!options->allow_client_shm ||
-            ad_places_add(places, AD_PLACE_SHARE, AD_REGIONS_FOLDER));
+            ad_sandbox_places_add(places, AD_SANDBOX_SHARE, AD_REGIONS_FOLDER));
 }
 
 /* The places to read, or those to write to. */
-static void list(const struct ad_places *places, bool read, char text[AD_CONFINE_TEXT])
+static void list(const struct ad_sandbox_places *places, bool read,
+                 char text[AD_CONFINE_TEXT])
 {
     size_t n = 0;
     snprintf(text, AD_CONFINE_TEXT, "none");
     for (size_t i = 0; i < places->n && n < AD_CONFINE_TEXT; i++) {
-        if ((places->items[i].use == AD_PLACE_READ) == read) {
+        if ((places->items[i].use == AD_SANDBOX_READ) == read) {
             n += (size_t)snprintf(text + n, AD_CONFINE_TEXT - n, "%s%s", n > 0 ? "," : "",
                                   places->items[i].path);
         }
@@ -111,7 +116,7 @@ static void list(const struct ad_places *places, bool read, char text[AD_CONFINE
 /* Whom it connects to: only itself, to see whether it answers, and only for a manager that asks. What
  * was passed may listen anywhere. */
 static struct ad_sandbox_files rules_of(const struct daemon *daemon,
-                                        const struct ad_places *places)
+                                        const struct ad_sandbox_places *places)
 {
     const struct ad_service_manager *manager = &daemon->manager;
     const bool to_abstract = manager->fd >= 0 && manager->address.sun_path[0] == '\0';
@@ -123,7 +128,8 @@ static struct ad_sandbox_files rules_of(const struct daemon *daemon,
                                      .uses_abstract = to_abstract || passed};
 }
 
-static enum ad_status confine(struct daemon *daemon, const struct ad_places *places,
+static enum ad_status confine(struct daemon *daemon,
+                              const struct ad_sandbox_places *places,
                               struct ad_error *error)
 {
     struct ad_confinement *confinement = &daemon->confinement;
@@ -143,7 +149,7 @@ static enum ad_status confine(struct daemon *daemon, const struct ad_places *pla
 
 enum ad_status ad_confine_files(struct daemon *daemon, struct ad_error *error)
 {
-    struct ad_places places = {NULL, 0};
+    struct ad_sandbox_places places = {NULL, 0};
     const char *against = reason_against(daemon);
     if (against) {
         snprintf(daemon->confinement.files, sizeof daemon->confinement.files, "%s",
@@ -158,7 +164,7 @@ enum ad_status ad_confine_files(struct daemon *daemon, struct ad_error *error)
     } else {
         status = ad_fail(error, AD_INTERNAL, "out of memory");
     }
-    ad_places_reset(&places);
+    ad_sandbox_places_reset(&places);
     return status;
 }
 

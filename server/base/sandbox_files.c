@@ -44,10 +44,10 @@ struct port_rule {
 };
 
 static const uint64_t rights_of[] = {
-    [AD_PLACE_READ] = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR,
-    [AD_PLACE_APPEND] = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG,
-    [AD_PLACE_SHARE] = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE,
-    [AD_PLACE_SOCKET] = LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_REMOVE_FILE};
+    [AD_SANDBOX_READ] = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR,
+    [AD_SANDBOX_APPEND] = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG,
+    [AD_SANDBOX_SHARE] = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE,
+    [AD_SANDBOX_SOCKET] = LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_REMOVE_FILE};
 
 int ad_sandbox_files_abi(void)
 {
@@ -84,7 +84,7 @@ static enum ad_status fail(struct ad_error *error, const char *what)
 
 /* A place that is not there is none; one that is no file of a file system, such as a pipe behind
  * /dev/stderr, is never out of reach. */
-static enum ad_status allow_place(int rules, const struct ad_place *place,
+static enum ad_status allow_place(int rules, const struct ad_sandbox_place *place,
                                   struct ad_error *error)
 {
     struct stat info;

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 struct ad_sandbox_files {
-    const struct ad_places *places; /* all else is out of reach */
+    const struct ad_sandbox_places *places; /* all else is out of reach */
     bool connects; /* TCP connections are opened: to `port`, where it is not 0 */
     uint16_t port;
     bool uses_abstract; /* unix sockets without a file that others made are used */

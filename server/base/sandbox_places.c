@@ -15,19 +15,21 @@
 
 /* ---- the list ------------------------------------------------------------------------------- */
 
-bool ad_places_add(struct ad_places *places, enum ad_place_use use, const char *path)
+bool ad_sandbox_places_add(struct ad_sandbox_places *places, enum ad_sandbox_use use,
+                           const char *path)
 {
     for (size_t i = 0; i < places->n; i++) {
         if (places->items[i].use == use && strcmp(places->items[i].path, path) == 0) {
             return true;
         }
     }
-    struct ad_place *grown = realloc(places->items, (places->n + 1) * sizeof *grown);
+    struct ad_sandbox_place *grown =
+        realloc(places->items, (places->n + 1) * sizeof *grown);
     if (!grown) {
         return false;
     }
     places->items = grown;
-    grown[places->n] = (struct ad_place){use, strdup(path)};
+    grown[places->n] = (struct ad_sandbox_place){use, strdup(path)};
     if (!grown[places->n].path) {
         return false;
     }
@@ -35,13 +37,13 @@ bool ad_places_add(struct ad_places *places, enum ad_place_use use, const char *
     return true;
 }
 
-void ad_places_reset(struct ad_places *places)
+void ad_sandbox_places_reset(struct ad_sandbox_places *places)
 {
     for (size_t i = 0; i < places->n; i++) {
         free(places->items[i].path);
     }
     free(places->items);
-    *places = (struct ad_places){NULL, 0};
+    *places = (struct ad_sandbox_places){NULL, 0};
 }
 
 /* ---- folders -------------------------------------------------------------------------------- */
@@ -70,18 +72,19 @@ static bool is_root(const char *folder)
 }
 
 /* The folder of path; of / when it is to be read, path alone. */
-static bool add_around(struct ad_places *places, enum ad_place_use use, const char *path)
+static bool add_around(struct ad_sandbox_places *places, enum ad_sandbox_use use,
+                       const char *path)
 {
     char folder[PATH_MAX];
     folder_of(path, folder);
-    return ad_places_add(places, use,
-                         use == AD_PLACE_READ && is_root(folder) ? path : folder);
+    return ad_sandbox_places_add(
+        places, use, use == AD_SANDBOX_READ && is_root(folder) ? path : folder);
 }
 
 /* ---- links ---------------------------------------------------------------------------------- */
 
-static bool follow(struct ad_places *places, enum ad_place_use use, const char *path,
-                   unsigned n_links);
+static bool follow(struct ad_sandbox_places *places, enum ad_sandbox_use use,
+                   const char *path, unsigned n_links);
 
 /* Where the link at path leads to; false: it is none. */
 static bool read_link(const char *path, char target[PATH_MAX])
@@ -98,8 +101,8 @@ static bool read_link(const char *path, char target[PATH_MAX])
     return length < PATH_MAX;
 }
 
-static bool follow_link(struct ad_places *places, enum ad_place_use use, const char *path,
-                        unsigned n_links)
+static bool follow_link(struct ad_sandbox_places *places, enum ad_sandbox_use use,
+                        const char *path, unsigned n_links)
 {
     char target[PATH_MAX];
     if (n_links == 0 || !read_link(path, target)) {
@@ -109,8 +112,8 @@ static bool follow_link(struct ad_places *places, enum ad_place_use use, const c
 }
 
 /* Every part of a path may be a link: /srv/current/models is one where `current` is. */
-static bool follow(struct ad_places *places, enum ad_place_use use, const char *path,
-                   unsigned n_links)
+static bool follow(struct ad_sandbox_places *places, enum ad_sandbox_use use,
+                   const char *path, unsigned n_links)
 {
     char part[PATH_MAX];
     bool added = true;
@@ -124,14 +127,16 @@ static bool follow(struct ad_places *places, enum ad_place_use use, const char *
     return added;
 }
 
-bool ad_places_add_file(struct ad_places *places, enum ad_place_use use, const char *path)
+bool ad_sandbox_places_add_file(struct ad_sandbox_places *places, enum ad_sandbox_use use,
+                                const char *path)
 {
     return add_around(places, use, path) && follow(places, use, path, MOST_LINKS);
 }
 
 /* ---- trees ---------------------------------------------------------------------------------- */
 
-static bool follow_inside(struct ad_places *places, const char *path, unsigned n_levels)
+static bool follow_inside(struct ad_sandbox_places *places, const char *path,
+                          unsigned n_levels)
 {
     DIR *folder = n_levels > 0 ? opendir(path) : NULL;
     bool added = true;
@@ -140,7 +145,7 @@ static bool follow_inside(struct ad_places *places, const char *path, unsigned n
         int n = snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
             n < PATH_MAX) {
-            added = follow_link(places, AD_PLACE_READ, inner, MOST_LINKS) &&
+            added = follow_link(places, AD_SANDBOX_READ, inner, MOST_LINKS) &&
                     follow_inside(places, inner, n_levels - 1);
         }
     }
@@ -150,9 +155,10 @@ static bool follow_inside(struct ad_places *places, const char *path, unsigned n
     return added;
 }
 
-bool ad_places_add_tree(struct ad_places *places, const char *path, unsigned n_levels)
+bool ad_sandbox_places_add_tree(struct ad_sandbox_places *places, const char *path,
+                                unsigned n_levels)
 {
-    return ad_places_add(places, AD_PLACE_READ, path) &&
-           follow(places, AD_PLACE_READ, path, MOST_LINKS) &&
+    return ad_sandbox_places_add(places, AD_SANDBOX_READ, path) &&
+           follow(places, AD_SANDBOX_READ, path, MOST_LINKS) &&
            follow_inside(places, path, n_levels);
 }

@@ -208,14 +208,14 @@ static int listen_abstract(void)
 
 static void apply(const struct attempt *attempt)
 {
-    struct ad_places places = {NULL, 0};
-    if (!ad_places_add(&places, AD_PLACE_READ, "read") ||
-        !ad_places_add(&places, AD_PLACE_APPEND, "append") ||
-        !ad_places_add(&places, AD_PLACE_SHARE, "share") ||
-        !ad_places_add(&places, AD_PLACE_SOCKET, "socket") ||
-        !ad_places_add(&places, AD_PLACE_READ, "missing") ||
-        !ad_places_add(&places, AD_PLACE_READ, "single") ||
-        !ad_places_add(&places, AD_PLACE_SOCKET, "single")) {
+    struct ad_sandbox_places places = {NULL, 0};
+    if (!ad_sandbox_places_add(&places, AD_SANDBOX_READ, "read") ||
+        !ad_sandbox_places_add(&places, AD_SANDBOX_APPEND, "append") ||
+        !ad_sandbox_places_add(&places, AD_SANDBOX_SHARE, "share") ||
+        !ad_sandbox_places_add(&places, AD_SANDBOX_SOCKET, "socket") ||
+        !ad_sandbox_places_add(&places, AD_SANDBOX_READ, "missing") ||
+        !ad_sandbox_places_add(&places, AD_SANDBOX_READ, "single") ||
+        !ad_sandbox_places_add(&places, AD_SANDBOX_SOCKET, "single")) {
         _exit(200);
     }
     const struct ad_sandbox_files files = {.places = &places,

@@ -72,22 +72,22 @@ static void make(const struct scene *scene, char scratch[32])
 START_TEST(one_scene)
 {
     const struct scene *scene = &scenes[_i];
-    struct ad_places places = {NULL, 0};
+    struct ad_sandbox_places places = {NULL, 0};
     char scratch[32], command[64], text[1024] = "";
     size_t n = 0;
     make(scene, scratch);
     if (scene->file) {
-        ck_assert(ad_places_add_file(&places, AD_PLACE_READ, scene->file));
+        ck_assert(ad_sandbox_places_add_file(&places, AD_SANDBOX_READ, scene->file));
     }
     if (scene->tree) {
-        ck_assert(ad_places_add_tree(&places, scene->tree, 3));
+        ck_assert(ad_sandbox_places_add_tree(&places, scene->tree, 3));
     }
     for (size_t i = 0; i < places.n; i++) {
-        ck_assert_int_eq(places.items[i].use, AD_PLACE_READ);
+        ck_assert_int_eq(places.items[i].use, AD_SANDBOX_READ);
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n > 0 ? " " : "",
                               places.items[i].path);
     }
-    ad_places_reset(&places);
+    ad_sandbox_places_reset(&places);
     snprintf(command, sizeof command, "rm -r %s", scratch);
     ck_assert_int_eq(system(command), 0);
     ck_assert_str_eq(text, scene->expected);
@@ -97,15 +97,15 @@ END_TEST
 /* What is written may lie in / itself, and each use of a place counts once. */
 START_TEST(uses)
 {
-    struct ad_places places = {NULL, 0};
-    ck_assert(ad_places_add_file(&places, AD_PLACE_SOCKET, "/socket"));
-    ck_assert(ad_places_add(&places, AD_PLACE_SOCKET, "/"));
-    ck_assert(ad_places_add(&places, AD_PLACE_APPEND, "/"));
+    struct ad_sandbox_places places = {NULL, 0};
+    ck_assert(ad_sandbox_places_add_file(&places, AD_SANDBOX_SOCKET, "/socket"));
+    ck_assert(ad_sandbox_places_add(&places, AD_SANDBOX_SOCKET, "/"));
+    ck_assert(ad_sandbox_places_add(&places, AD_SANDBOX_APPEND, "/"));
     ck_assert_uint_eq(places.n, 2);
     ck_assert_str_eq(places.items[0].path, "/");
-    ck_assert_int_eq(places.items[0].use, AD_PLACE_SOCKET);
-    ck_assert_int_eq(places.items[1].use, AD_PLACE_APPEND);
-    ad_places_reset(&places);
+    ck_assert_int_eq(places.items[0].use, AD_SANDBOX_SOCKET);
+    ck_assert_int_eq(places.items[1].use, AD_SANDBOX_APPEND);
+    ad_sandbox_places_reset(&places);
     ck_assert_uint_eq(places.n, 0);
 }
 END_TEST
