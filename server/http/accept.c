@@ -84,8 +84,8 @@ static bool take_one(struct cursor *cursor, struct ad_accepted *accepted)
             accepted->quality = quality_of(value);
         }
     }
-    bool well_formed =
-        accepted->quality >= 0 && (*cursor->at == ',' || *cursor->at == '\0');
+    bool well_formed = accepted->name.n > 0 && accepted->quality >= 0 &&
+                       (*cursor->at == ',' || *cursor->at == '\0');
     cursor->at += strcspn(cursor->at, ",");
     cursor->at += *cursor->at == ',';
     return well_formed;

@@ -1,4 +1,5 @@
 /* test_coding.c - which coding a body has, and which one its client would like for the answer. */
+#include "http/accept.h"
 #include "http/coding.h"
 #include "unit/support.h"
 
@@ -130,6 +131,17 @@ START_TEST(test_accept_encoding)
 }
 END_TEST
 
+START_TEST(test_elements_without_a_name)
+{
+    const char *list = ",;q=0.2, =x, \"a\" , text/plain;q=0.5,";
+    struct ad_accepted accepted;
+    ck_assert(ad_accept_next(&list, &accepted));
+    ck_assert(ad_word_is(accepted.name, "text/plain"));
+    ck_assert_int_eq(accepted.quality, AD_MAX_QUALITY / 2);
+    ck_assert(!ad_accept_next(&list, &accepted));
+}
+END_TEST
+
 START_TEST(test_names)
 {
     ck_assert_ptr_null(ad_coding_name(IDENTITY));
@@ -146,6 +158,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_content_encoding, 0,
                         sizeof encodings / sizeof encodings[0]);
     tcase_add_loop_test(tcase, test_accept_encoding, 0, sizeof wishes / sizeof wishes[0]);
+    tcase_add_test(tcase, test_elements_without_a_name);
     tcase_add_test(tcase, test_names);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
