@@ -1,7 +1,7 @@
-/* fuzz_infer_binary.c - the first two bytes say, little-endian, how many of the others are JSON; the
- * rest are binary tensors. Served on both routes, twice, since a sequence is then one step further: never
- * our fault, and a reply as long as it says. */
-#include "unit/codec/serving.h"
+/* fuzz_infer_binary.c - the lower 14 bits of the first two bytes say, little-endian, how many of the others
+ * are JSON; the rest are binary tensors. The upper two say which model serves, and on which route; it does so
+ * twice, since a sequence is then one step further: never our fault, and a reply as long as it says. */
+#include "fuzz/served.h"
 
 #include <stdint.h>
 
@@ -12,17 +12,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void serve(struct ad_version *version, bool gradient, const uint8_t *data,
                   size_t size)
 {
-    size_t n_json = (size_t)(data[0] | data[1] << 8);
+    size_t n_json = (size_t)(data[0] | (data[1] & 0x3f) << 8);
     data += 2;
     size -= 2;
     n_json = n_json < size ? n_json : size;
     struct ad_serving serving = serving_make(1, 10000);
-    struct ad_worker worker = {.team = {.n_workers = 1}};
     for (size_t i = 0; i < N_TIMES; i++) {
         struct ad_request *request =
             fixture_request(version, data, n_json, data + n_json, size - n_json);
         request->mode.gradient = gradient;
-        serving_serve(&serving, request, &worker);
+        serving_serve(&serving, request, served_worker());
         enum ad_status status = request->error.status;
         fixture_require(status != AD_INTERNAL, request->error.message);
         fixture_require((status == AD_OK) == (request->reply.size > 0),
@@ -32,19 +31,12 @@ static void serve(struct ad_version *version, bool gradient, const uint8_t *data
         ad_request_free(request);
     }
     serving_reset(&serving);
-    ad_scratch_reset(&worker.scratch);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (size < 2) {
-        return 0;
-    }
-    struct ad_version *versions[] = {fixture_relational(), fixture_growing()};
-    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
-        serve(versions[i], false, data, size);
-        serve(versions[i], true, data, size);
-        ad_version_release(versions[i]);
+    if (size >= 2) {
+        serve(served_model((data[1] & 0x40) != 0), (data[1] & 0x80) != 0, data, size);
     }
     return 0;
 }

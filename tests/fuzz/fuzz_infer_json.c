@@ -1,7 +1,8 @@
-/* fuzz_infer_json.c - the bytes are the JSON bodies of a few requests, one behind the other with a record
- * separator (0x1e) between them, so that they may make up a sequence. Small models serve them on both
- * routes, one by one and together: never our fault, a reply that is JSON, and the same either way. */
-#include "unit/codec/serving.h"
+/* fuzz_infer_json.c - the first byte says which small model serves, and on which route; the others are the
+ * JSON bodies of a few requests, one behind the other with a record separator (0x1e) between them, so that
+ * they may make up a sequence. They are served one by one and together: never our fault, a reply that is
+ * JSON, and the same either way. */
+#include "fuzz/served.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -65,15 +66,15 @@ static void serve(struct ad_version *version, bool gradient, const struct bodies
 {
     struct ad_request *alone[MOST_BODIES], *together[MOST_BODIES];
     struct ad_serving serving = serving_make(3, 10000), other = serving_make(3, 10000);
-    struct ad_worker worker = {.team = {.n_workers = 1}};
+    struct ad_worker *worker = served_worker();
     for (size_t i = 0; i < bodies->n; i++) {
         alone[i] = fixture_request(version, bodies->data[i], bodies->size[i], "", 0);
         alone[i]->mode.gradient = gradient;
         together[i] = fixture_request(version, bodies->data[i], bodies->size[i], "", 0);
         together[i]->mode.gradient = gradient;
-        serving_serve(&serving, alone[i], &worker);
+        serving_serve(&serving, alone[i], worker);
     }
-    serving_serve_many(&other, together, bodies->n, &worker);
+    serving_serve_many(&other, together, bodies->n, worker);
     for (size_t i = 0; i < bodies->n; i++) {
         check(alone[i]);
         check(together[i]);
@@ -83,19 +84,13 @@ static void serve(struct ad_version *version, bool gradient, const struct bodies
     }
     serving_reset(&serving);
     serving_reset(&other);
-    ad_scratch_reset(&worker.scratch);
-    ad_scratch_reset(&worker.records);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct ad_version *versions[] = {fixture_relational(), fixture_scores(),
-                                     fixture_causal(), fixture_growing()};
-    struct bodies bodies = split(data, size);
-    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
-        serve(versions[i], false, &bodies);
-        serve(versions[i], true, &bodies);
-        ad_version_release(versions[i]);
+    if (size > 0) {
+        struct bodies bodies = split(data + 1, size - 1);
+        serve(served_model(data[0] / 2 % N_SERVED), data[0] % 2 != 0, &bodies);
     }
     return 0;
 }

@@ -1,7 +1,7 @@
-/* fuzz_predict.c - the bytes are a body of the first KServe protocol, and then one that is an input's bytes.
- * Small models serve both: never our fault, only JSON is taken, and a reply is JSON with as many predictions
- * as there were instances. */
-#include "unit/codec/serving.h"
+/* fuzz_predict.c - the first byte says which small model serves, and whether the others are a body of the
+ * first KServe protocol or an input's bytes: never our fault, only JSON is taken, and a reply is JSON with as
+ * many predictions as there were instances. */
+#include "fuzz/served.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -26,12 +26,11 @@ static void serve(struct ad_version *version, enum ad_form form, const uint8_t *
                   size_t size)
 {
     struct ad_serving serving = serving_make(1, 10000);
-    struct ad_worker worker = {.team = {.n_workers = 1}};
     size_t n_json = form == AD_FORM_RAW ? 0 : size;
     struct ad_request *request =
         fixture_request(version, data, n_json, data + n_json, size - n_json);
     request->form = form;
-    serving_serve(&serving, request, &worker);
+    serving_serve(&serving, request, served_worker());
     enum ad_status status = request->error.status;
     fixture_require(status != AD_INTERNAL, request->error.message);
     fixture_require((status == AD_OK) == (request->reply.size > 0), "reply and status");
@@ -44,19 +43,13 @@ static void serve(struct ad_version *version, enum ad_form form, const uint8_t *
     }
     ad_request_free(request);
     serving_reset(&serving);
-    ad_scratch_reset(&worker.scratch);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const uint8_t nothing;
-    struct ad_version *versions[] = {fixture_relational(), fixture_scores(),
-                                     fixture_causal(), fixture_growing()};
-    data = size > 0 ? data : &nothing;
-    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
-        serve(versions[i], AD_FORM_PREDICT, data, size);
-        serve(versions[i], AD_FORM_RAW, data, size);
-        ad_version_release(versions[i]);
+    if (size > 0) {
+        serve(served_model(data[0] / 2 % N_SERVED),
+              data[0] % 2 != 0 ? AD_FORM_RAW : AD_FORM_PREDICT, data + 1, size - 1);
     }
     return 0;
 }

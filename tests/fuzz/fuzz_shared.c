@@ -1,7 +1,8 @@
-/* fuzz_shared.c - the bytes are the body of a registration, and that of an infer request whose tensors may be
- * in the regions `a`, `b` and `new`: never our fault, and nothing outside of the regions is written. */
+/* fuzz_shared.c - the first byte says what the others are: the body of a registration, or that of an infer
+ * request whose tensors may be in the regions `a` and `b`, and which of two models serves it: never our fault,
+ * and nothing outside of the regions is written. */
+#include "fuzz/served.h"
 #include "http/handle_regions.h"
-#include "unit/codec/serving.h"
 
 #include <fcntl.h>
 #include <stdint.h>
@@ -13,35 +14,62 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A registry with two regions of the object at path in the folder; *fd is the object. */
-static struct ad_regions *make_regions(const char *folder, const char *path, int *fd)
+/* The object, and a registry with two regions of it. */
+struct object {
+    char folder[64], path[80];
+    int fd;
+    struct ad_regions *regions;
+};
+
+static struct object object = {.fd = -1};
+
+static void remove_object(void)
+{
+    ad_regions_free(object.regions);
+    close(object.fd);
+    remove(object.path);
+    rmdir(object.folder);
+}
+
+/* Opening files takes longer than all else: once, for all inputs. */
+static void make_object(void)
+{
+    snprintf(object.folder, sizeof object.folder, "/dev/shm/attentiond-fuzz.XXXXXX");
+    fixture_require(mkdtemp(object.folder) != NULL, "folder");
+    snprintf(object.path, sizeof object.path, "%s/object", object.folder);
+    object.fd = open(object.path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    object.regions = ad_regions_create(object.folder);
+    fixture_require(object.regions && object.fd >= 0 && ftruncate(object.fd, SIZE) == 0 &&
+                        ad_regions_register(object.regions, "a", "object", GUARD, 256,
+                                            NULL) == AD_OK &&
+                        ad_regions_register(object.regions, "b", "/object", 300,
+                                            SIZE - GUARD - 300, NULL) == AD_OK &&
+                        atexit(remove_object) == 0,
+                    "regions");
+}
+
+/* As it was before the first input. */
+static void fill_object(void)
 {
     unsigned char bytes[SIZE];
     memset(bytes, 0x3f, sizeof bytes);
-    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    struct ad_regions *regions = ad_regions_create(folder);
-    fixture_require(
-        regions && *fd >= 0 && write(*fd, bytes, SIZE) == SIZE &&
-            ad_regions_register(regions, "a", "object", GUARD, 256, NULL) == AD_OK &&
-            ad_regions_register(regions, "b", "/object", 300, SIZE - GUARD - 300, NULL) ==
-                AD_OK,
-        "regions");
-    return regions;
+    fixture_require(pwrite(object.fd, bytes, SIZE, 0) == SIZE, "the object's bytes");
 }
 
-static void check_guards(int fd)
+static void check_guards(void)
 {
     unsigned char bytes[SIZE + 1];
-    fixture_require(pread(fd, bytes, sizeof bytes, 0) == SIZE, "the object's size");
+    fixture_require(pread(object.fd, bytes, sizeof bytes, 0) == SIZE,
+                    "the object's size");
     for (size_t i = 0; i < GUARD; i++) {
         fixture_require(bytes[i] == 0x3f && bytes[SIZE - 1 - i] == 0x3f,
                         "written outside of the regions");
     }
 }
 
-static void ask_to_register(struct ad_regions *regions, const uint8_t *data, size_t size)
+static void ask_to_register(const uint8_t *data, size_t size)
 {
-    struct ad_service service = {.regions = regions};
+    struct ad_service service = {.regions = object.regions};
     struct ad_buffer body;
     ad_buffer_init(&body);
     fixture_require(ad_buffer_append(&body, data, size), "memory");
@@ -53,42 +81,37 @@ static void ask_to_register(struct ad_regions *regions, const uint8_t *data, siz
     fixture_require(status == AD_OK || status == AD_INVALID, error.message);
     ad_buffer_reset(&body);
     ad_reply_reset(&reply);
-    ad_regions_unregister(regions, "new");
+    ad_regions_unregister(object.regions, "new");
 }
 
-static void serve(struct ad_version *version, struct ad_regions *regions,
-                  const uint8_t *data, size_t size)
+static void serve(struct ad_version *version, const uint8_t *data, size_t size)
 {
     struct ad_serving serving = serving_make(1, 10000);
-    struct ad_worker worker = {.team = {.n_workers = 1}};
     struct ad_request *request = fixture_request(version, data, size, "", 0);
-    request->regions = regions;
-    serving_serve(&serving, request, &worker);
+    request->regions = object.regions;
+    serving_serve(&serving, request, served_worker());
     fixture_require(request->error.status != AD_INTERNAL, request->error.message);
     fixture_require((request->error.status == AD_OK) == (request->reply.size > 0),
                     "reply and status");
     ad_request_free(request);
     serving_reset(&serving);
-    ad_scratch_reset(&worker.scratch);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char folder[] = "/tmp/attentiond-fuzz.XXXXXX", path[64];
-    int fd = -1;
-    fixture_require(mkdtemp(folder) != NULL, "folder");
-    snprintf(path, sizeof path, "%s/object", folder);
-    struct ad_regions *regions = make_regions(folder, path, &fd);
-    struct ad_version *versions[] = {fixture_relational(), fixture_growing()};
-    ask_to_register(regions, data, size);
-    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
-        serve(versions[i], regions, data, size);
-        check_guards(fd);
-        ad_version_release(versions[i]);
+    if (!object.regions) {
+        make_object();
     }
-    ad_regions_free(regions);
-    close(fd);
-    remove(path);
-    rmdir(folder);
+    if (size == 0) {
+        return 0;
+    }
+    size_t which = data[0] % 3;
+    if (which == 2) {
+        ask_to_register(data + 1, size - 1);
+    } else {
+        fill_object();
+        serve(served_model(which), data + 1, size - 1);
+        check_guards();
+    }
     return 0;
 }
