@@ -20,8 +20,8 @@ run_make() { # TARGET
 }
 
 [ $# -eq 0 ] || find "$built" -name '*.gcda' -delete
-# Everything is slower here than in the build that the limits of a suite are made for.
-export SUITE_TIMEOUT=${SUITE_TIMEOUT:-600}
+# Everything is slower here than in the build that the limits of tests are made for.
+export SUITE_TIMEOUT=${SUITE_TIMEOUT:-600} CK_TIMEOUT_MULTIPLIER=${CK_TIMEOUT_MULTIPLIER:-5}
 for suite in "$@"; do
     case $suite in
     unit | golden | fuzz | integration) run_make "check-$suite" ;;
