@@ -224,7 +224,7 @@ run: deps ## install what is missing, build, start the daemon with the demo laye
 
 .PHONY: check
 check: test-deps ## install what is missing, build, pass every test
-	@tests/install-packages.sh $(STATIC_PACKAGES)
+	@tests/install-packages.sh $(STATIC_PACKAGES) $(FUZZ_PACKAGES)
 	@[ $$(id -u) -ne 0 ] || tests/install-packages.sh $(IMAGE_PACKAGES)
 	$(Q)$(MAKE) -j$$(nproc) --no-print-directory tests-built
 	$(Q)$(MAKE) --no-print-directory check-built
@@ -375,7 +375,8 @@ check-suites: all $(SUITES:%=check-%)
 check-built:
 	$(Q)$(MAKE) -j2 --no-print-directory check-beside JOBS=2
 	@echo 'check: every suite passed'
-check-beside: check-integration check-image-quick check-static check-unit check-golden check-fuzz check-lint
+check-beside: check-integration check-static fuzz-brief check-image-quick check-unit check-golden check-fuzz \
+	check-lint
 
 # How many suites of integration run at once.
 JOBS ?= 1
@@ -488,15 +489,18 @@ check-emulated: $(EMULATED_KERNEL_TESTS) $(EMULATED_LAYER_TESTS) $B/cross/replay
 
 # Each for FUZZ_SECONDS, or for FUZZ_RUNS executions; FUZZ_ONLY="access http" names some of them.
 FUZZ_RUNS ?= 0
+FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
 FUZZ_SECONDS ?= $(if $(filter 0,$(FUZZ_RUNS)),60,0)
 .PHONY: fuzz
 fuzz: ## fuzz every parser with clang's libFuzzer (FUZZ_SECONDS, FUZZ_RUNS, FUZZ_ONLY)
-	@tests/install-packages.sh $(CHECK_ALL_PACKAGES)
+	@tests/install-packages.sh $(FUZZ_PACKAGES)
 	$(Q)$(MAKE) -j$$(nproc) --no-print-directory MODE=fuzz CC=clang fuzz-run
 
 .PHONY: fuzz-brief
 fuzz-brief: ## the same for 3 seconds each: what every change should pass
-	$(Q)$(MAKE) -j$$(nproc) --no-print-directory MODE=fuzz CC=clang FUZZ_RUNS=0 FUZZ_SECONDS=3 fuzz-run
+	@tests/install-packages.sh $(FUZZ_PACKAGES)
+	$(Q)$(MAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$$(nproc)) --no-print-directory MODE=fuzz CC=clang \
+		FUZZ_RUNS=0 FUZZ_SECONDS=3 fuzz-run
 
 .PHONY: fuzz-built fuzz-run
 fuzz-built: $(FUZZ_TARGETS:%=$B/tests/fuzz/%)
