@@ -220,7 +220,10 @@ static enum ad_status start(struct daemon *daemon, struct ad_error *error)
         status = create_sequences(daemon, error);
     }
     if (!status) {
+        /* it may take minutes, and nobody is served yet */
+        ad_signals_let_end();
         status = open_repository(daemon, control_mode(&daemon->options), error);
+        ad_signals_block();
     }
     if (!status) {
         status = start_workers(daemon, error);

@@ -21,6 +21,12 @@ static void pass_to_main(int signal_number)
     (void)syscall(SYS_tgkill, getpid(), getpid(), signal_number);
 }
 
+static void end_cleanly(int signal_number)
+{
+    (void)signal_number;
+    _exit(EXIT_SUCCESS);
+}
+
 static void exit_at_once(int signal_number)
 {
     (void)signal_number;
@@ -74,11 +80,22 @@ int ad_signals_wait(int64_t until_ns)
     }
 }
 
-void ad_signals_let_kill(void)
+/* SIGTERM and SIGINT go to handler, at once; SIGHUP waits, for ever or until it is wanted. */
+static void unblock(void (*handler)(int))
 {
     sigset_t set = awaited_signals();
     sigdelset(&set, SIGHUP);
-    set_handler(SIGTERM, exit_at_once);
-    set_handler(SIGINT, exit_at_once);
+    set_handler(SIGTERM, handler);
+    set_handler(SIGINT, handler);
     (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+void ad_signals_let_end(void)
+{
+    unblock(end_cleanly);
+}
+
+void ad_signals_let_kill(void)
+{
+    unblock(exit_at_once);
 }

@@ -24,13 +24,11 @@ static size_t fail_waiting(struct ad_queue *queue)
     return n;
 }
 
-/* Let the workers finish within the exit timeout. False: some still compute. */
-static bool finish(struct daemon *daemon)
+/* Let the workers finish until the deadline. False: some still compute. */
+static bool finish(struct daemon *daemon, int64_t deadline_ns)
 {
-    int64_t timeout_ns = (int64_t)daemon->options.exit_timeout * NS_PER_S;
     ad_queue_close(daemon->queue);
-    if (!daemon->workers ||
-        ad_workers_join(daemon->workers, ad_clock_now_ns() + timeout_ns)) {
+    if (!daemon->workers || ad_workers_join(daemon->workers, deadline_ns)) {
         return true;
     }
     const struct ad_log_field failed =
@@ -44,10 +42,20 @@ void ad_daemon_stop(struct daemon *daemon)
     if (daemon->server) {
         ad_server_quiesce(daemon->server);
     }
-    ad_loader_stop(daemon->loader);
-    if (daemon->queue && !finish(daemon)) {
+    const int64_t deadline_ns =
+        ad_clock_now_ns() + (int64_t)daemon->options.exit_timeout * NS_PER_S;
+    const bool loaded = ad_loader_stop(daemon->loader, deadline_ns);
+    if (daemon->queue && !finish(daemon, deadline_ns)) {
         ad_log_write(&daemon->log, AD_LOG_ERROR, "stopped with requests unfinished", NULL,
                      0);
+        _exit(EXIT_FAILURE);
+    }
+    if (!loaded) {
+        if (daemon->server) {
+            ad_server_await_replies(daemon->server);
+        }
+        ad_log_write(&daemon->log, AD_LOG_ERROR, "stopped while a model was being loaded",
+                     NULL, 0);
         _exit(EXIT_FAILURE);
     }
     ad_watch_stop(daemon->watch);

@@ -496,14 +496,18 @@ static void close_doors(struct ad_server *server)
     }
 }
 
+/* A client that does not read its own must not hold us up for long. */
+void ad_server_await_replies(struct ad_server *server)
+{
+    wait_for_none(&server->service.n_parked, SEND_PATIENCE_NS);
+}
+
 void ad_server_free(struct ad_server *server)
 {
     if (!server) {
         return;
     }
-    /* Replies that were handed over a moment ago still have to be written. A client that does not
-     * read its own must not hold us up for long. */
-    wait_for_none(&server->service.n_parked, SEND_PATIENCE_NS);
+    ad_server_await_replies(server);
     close_doors(server);
     wait_for_none(&server->service.n_calls, LAST_PATIENCE_NS);
     stop(server);

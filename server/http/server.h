@@ -64,6 +64,9 @@ void ad_server_drain(struct ad_server *server);
  * a lost connection. */
 void ad_server_quiesce(struct ad_server *server);
 
+/* What free does first: wait a few seconds for replies on their way. */
+void ad_server_await_replies(struct ad_server *server);
+
 /* Nothing may be parked: the workers are joined and on_done has run for what they
  * left. NULL is fine. */
 void ad_server_free(struct ad_server *server);

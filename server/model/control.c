@@ -114,6 +114,9 @@ static enum ad_status load_due(struct ad_repository *repository, bool everything
 {
     for (size_t i = 0; i < repository->n_entries; i++) {
         struct ad_entry *entry = repository->entries[i];
+        if (atomic_load(&repository->abandoned)) {
+            return AD_OK;
+        }
         if (!is_due(repository, entry, everything)) {
             continue;
         }
@@ -133,6 +136,11 @@ enum ad_status ad_repository_rescan(struct ad_repository *repository, bool every
     /* what is skipped was logged at the start; not every few seconds */
     enum ad_status status = sync_names(repository, NULL, error);
     return status ? status : load_due(repository, everything, false, error);
+}
+
+void ad_repository_abandon(struct ad_repository *repository)
+{
+    atomic_store(&repository->abandoned, true);
 }
 
 /* ---- loading and unloading by name ----------------------------------------------------------- */
@@ -344,6 +352,7 @@ static enum ad_status create(const struct ad_repository_config *config,
         ad_repository_free(created);
         return status;
     }
+    atomic_init(&created->abandoned, false);
     created->mode = config->mode;
     created->log = config->log;
     created->on_retired = config->on_retired;

@@ -25,11 +25,13 @@ struct ad_loader {
     pthread_t thread;
 
     pthread_mutex_t lock;
-    pthread_cond_t changed;   /* a command came, or the stop; of the monotonic clock */
+    pthread_cond_t
+        changed; /* a command came, the stop, or the end; of the monotonic clock */
     struct ad_command *first; /* guarded by lock, as are the next three */
     struct ad_command **last; /* where the next command is linked */
     size_t n_waiting;
     bool stopping;
+    bool ended; /* the thread has done its last */
 };
 
 /* ---- commands -------------------------------------------------------------------------------- */
@@ -189,6 +191,10 @@ static void *run_all(void *argument)
             agenda.trim_ns = 0;
         }
     }
+    pthread_mutex_lock(&loader->lock);
+    loader->ended = true;
+    pthread_cond_signal(&loader->changed);
+    pthread_mutex_unlock(&loader->lock);
     return NULL;
 }
 
@@ -286,11 +292,9 @@ enum ad_status ad_loader_submit(struct ad_loader *loader, struct ad_command **co
                          AD_LOADER_MAX_WAITING);
 }
 
-void ad_loader_stop(struct ad_loader *loader)
+/* What waits, taken off the list; from here on nothing more comes. */
+static struct ad_command *close_list(struct ad_loader *loader)
 {
-    if (!loader) {
-        return;
-    }
     pthread_mutex_lock(&loader->lock);
     struct ad_command *waiting = loader->first;
     loader->first = NULL;
@@ -299,6 +303,27 @@ void ad_loader_stop(struct ad_loader *loader)
     loader->stopping = true;
     pthread_cond_signal(&loader->changed);
     pthread_mutex_unlock(&loader->lock);
+    return waiting;
+}
+
+static bool wait_ended(struct ad_loader *loader, int64_t deadline_ns)
+{
+    bool in_time = true;
+    pthread_mutex_lock(&loader->lock);
+    while (!loader->ended && in_time) {
+        in_time = ad_cond_wait_until(&loader->changed, &loader->lock, deadline_ns);
+    }
+    const bool ended = loader->ended;
+    pthread_mutex_unlock(&loader->lock);
+    return ended;
+}
+
+bool ad_loader_stop(struct ad_loader *loader, int64_t deadline_ns)
+{
+    if (!loader) {
+        return true;
+    }
+    struct ad_command *waiting = close_list(loader);
     while (waiting) {
         struct ad_command *command = waiting;
         waiting = command->next;
@@ -306,5 +331,10 @@ void ad_loader_stop(struct ad_loader *loader)
         ad_fail(&command->error, AD_UNAVAILABLE, "the server is stopping");
         answer(command);
     }
+    ad_repository_abandon(loader->repository);
+    if (!wait_ended(loader, deadline_ns)) {
+        return false;
+    }
     pthread_join(loader->thread, NULL);
+    return true;
 }

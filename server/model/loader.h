@@ -49,9 +49,10 @@ enum ad_status ad_loader_start(struct ad_repository *repository, uint64_t poll_s
 enum ad_status ad_loader_submit(struct ad_loader *loader, struct ad_command **command,
                                 struct ad_error *error) AD_MUST_CHECK;
 
-/* Refuse and answer what waits, finish what runs, join; what is submitted later is refused. Once. NULL is
- * fine. */
-void ad_loader_stop(struct ad_loader *loader);
+/* Refuse and answer what waits, let the model that is being loaded be finished, join; what is submitted
+ * later is refused. False: the deadline has passed before, and the thread still uses loader and
+ * repository; it may be asked again. NULL is fine. */
+bool ad_loader_stop(struct ad_loader *loader, int64_t deadline_ns) AD_MUST_CHECK;
 
 /* After the stop, and after the last submit of any thread. NULL is fine. */
 void ad_loader_free(struct ad_loader *loader);

@@ -169,4 +169,8 @@ enum ad_status ad_repository_unload(struct ad_repository *repository, const char
 enum ad_status ad_repository_rescan(struct ad_repository *repository, bool everything,
                                     struct ad_error *error) AD_MUST_CHECK;
 
+/* A rescan that is under way loads no further model, and a later one none: a stop must not wait for a
+ * thousand of them. Any thread. */
+void ad_repository_abandon(struct ad_repository *repository);
+
 #endif

@@ -11,6 +11,7 @@
 #include "model/stamp.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -61,6 +62,7 @@ struct ad_repository {
     void (*on_retired)(void *context, struct ad_version *version);
     void *context;
 
+    atomic_bool abandoned; /* no rescan loads any further */
     pthread_mutex_t lock;
     struct ad_entry **entries; /* guarded by the lock; ascending by name */
     size_t n_entries;          /* guarded by the lock */

@@ -111,7 +111,7 @@ static struct fixture start(enum ad_control_mode mode, uint64_t poll_seconds)
 
 static void stop(struct fixture *fixture)
 {
-    ad_loader_stop(fixture->loader);
+    ck_assert(ad_loader_stop(fixture->loader, INT64_MAX));
     ad_loader_free(fixture->loader);
     ad_repository_free(fixture->repository);
 }
@@ -143,7 +143,7 @@ START_TEST(test_commands)
     scratch_check_acquire(fixture.repository, "m", NULL, AD_OK, "1");
     stop(&fixture);
     ck_assert_uint_eq(answers.n, 6);
-    ad_loader_stop(NULL);
+    ck_assert(ad_loader_stop(NULL, 0));
     ad_loader_free(NULL);
     ad_command_free(NULL);
 }
@@ -170,7 +170,7 @@ END_TEST
 
 static void *stop_loader(void *argument)
 {
-    ad_loader_stop(argument);
+    ck_assert(ad_loader_stop(argument, INT64_MAX));
     return NULL;
 }
 
@@ -203,6 +203,21 @@ START_TEST(test_full_and_stopped)
         ck_assert_int_eq(answers.statuses[i],
                          answers.numbers[i] == 0 ? AD_OK : AD_UNAVAILABLE);
     }
+}
+END_TEST
+
+/* What runs when the time is up goes on, and can be waited for again. */
+START_TEST(test_not_stopped_in_time)
+{
+    scratch_text(&scratch, "m/config.json", SCRATCH_SCORE);
+    struct fixture fixture = start(AD_CONTROL_EXPLICIT, 3600);
+    set_held(true);
+    submit(fixture.loader, AD_COMMAND_LOAD, "m", 0);
+    await_answers(1);
+    ck_assert(!ad_loader_stop(fixture.loader, 0));
+    refuse(fixture.loader, AD_COMMAND_LOAD, "the server is stopping");
+    set_held(false);
+    stop(&fixture);
 }
 END_TEST
 
@@ -282,8 +297,13 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        test_commands,           test_modes,   test_full_and_stopped,
-        test_stop_among_submits, test_polling, test_names_in_explicit_mode,
+        test_commands,
+        test_modes,
+        test_full_and_stopped,
+        test_not_stopped_in_time,
+        test_stop_among_submits,
+        test_polling,
+        test_names_in_explicit_mode,
     };
     Suite *suite = suite_create("loader");
     TCase *all = tcase_create("loader");

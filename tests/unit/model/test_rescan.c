@@ -199,6 +199,31 @@ static const struct {
     {POLICY("{\"specific\": {\"versions\": [3, 1, 3]}}"), 2, {1, 3}},
 };
 
+/* A stop in the middle: after the first model that is loaded again. */
+static void abandon(void *context, struct ad_version *version)
+{
+    (void)version;
+    ad_repository_abandon(*(struct ad_repository **)context);
+    retired.n++;
+}
+
+START_TEST(test_abandoned)
+{
+    struct ad_repository *repository = NULL;
+    write_model("a", SCRATCH_SCORE);
+    write_model("b", SCRATCH_SCORE);
+    write_model("c", SCRATCH_SCORE);
+    repository = scratch_open(&(struct ad_repository_config){
+        .root = scratch.root, .on_retired = abandon, .context = &repository});
+    rescan(repository, true);
+    ck_assert_uint_eq(retired.n, 1);
+    rescan(repository, true);
+    ck_assert_uint_eq(retired.n, 1);
+    scratch_check_acquire(repository, "c", NULL, AD_OK, "1");
+    ad_repository_free(repository);
+}
+END_TEST
+
 START_TEST(test_policy)
 {
     write_model("m", policies[_i].config);
@@ -250,6 +275,7 @@ int main(void)
         test_root_has_gone,
         test_broken_models_are_left_alone,
         test_policy_names_a_missing_version,
+        test_abandoned,
     };
     Suite *suite = suite_create("rescan");
     TCase *all = tcase_create("rescan");
