@@ -183,8 +183,9 @@ enum ad_status ad_sandbox_calls_apply(const struct ad_sandbox_calls *calls,
     struct filter filter = {.context = seccomp_init(SCMP_ACT_ERRNO(EPERM))};
     *n_calls = 0;
     if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0) {
+        const int code = errno;
         seccomp_release(filter.context);
-        return ad_fail(error, AD_UNSUPPORTED, "not offered by this kernel");
+        return ad_fail(error, AD_UNSUPPORTED, "not offered here (%s)", strerror(code));
     }
     if (!filter.context) {
         return ad_fail(error, AD_INTERNAL, "out of memory");

@@ -143,7 +143,7 @@ enum ad_status ad_sandbox_files_apply(const struct ad_sandbox_files *files,
 {
     const int abi = ad_sandbox_files_abi();
     if (abi == 0) {
-        return ad_fail(error, AD_UNSUPPORTED, "not offered by this kernel");
+        return ad_fail(error, AD_UNSUPPORTED, "not offered here (%s)", strerror(errno));
     }
     const struct ruleset ruleset = make_ruleset(files, abi);
     int rules = (int)syscall(SYS_landlock_create_ruleset, &ruleset, sizeof ruleset, 0);

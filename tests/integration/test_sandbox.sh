@@ -27,7 +27,7 @@ load() { # MODEL [CURL-ARGUMENTS...]
 is_on() { # PART
     grep -q " sandbox .*$1=\"on, " "$scratch/log"
 }
-reasons='off: built with a sanitizer|off: built to measure coverage|off: under valgrind|off: not offered by this kernel'
+reasons='off: built with a sanitizer|off: built to measure coverage|off: under valgrind|off: not offered here \([A-Za-z ]+\)'
 check_line() { # NAME
     local part
     for part in seccomp landlock; do
