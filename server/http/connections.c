@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #define NS_PER_S INT64_C(1000000000)
 #define N_SHARDS 16
@@ -18,6 +19,7 @@
 #define EXTRA_PATIENCE_NS (2 * NS_PER_S) /* with those over the limit */
 #define IDLE_GRACE_NS \
     NS_PER_S /* the library closes what is idle; we, what only seems not to be */
+#define LEFT_GRACE_NS NS_PER_S /* for the library to take up what it has read */
 #define NEVER INT64_MAX
 
 struct shard {
@@ -107,6 +109,30 @@ static void cut(struct ad_connection *connection)
     ad_counts_cut(connection->all->counts, what);
 }
 
+static bool has_ended(const struct ad_connection *connection)
+{
+    char byte;
+    return recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+/* Has the client left, for all we still wait for it? The library overlooks an end that was there when it
+ * read what came before, and would wait for as long as for a client that is silent. What has been read
+ * may be a whole request, which is answered: so the wait must be the same one a while later. */
+static bool has_left(struct ad_connection *connection, int64_t deadline_ns,
+                     int64_t now_ns)
+{
+    int waits_for = atomic_load_explicit(&connection->waits_for, memory_order_relaxed);
+    if (deadline_ns == NEVER || waits_for == AD_CUT_REPLY || !has_ended(connection)) {
+        connection->ended_while_ns = NEVER;
+        return false;
+    }
+    if (connection->ended_while_ns != deadline_ns) {
+        connection->ended_while_ns = deadline_ns;
+        connection->ended_ns = now_ns;
+    }
+    return now_ns - connection->ended_ns >= LEFT_GRACE_NS;
+}
+
 /* The earliest deadline that is left in a shard. */
 static int64_t sweep_shard(struct shard *shard, int64_t now_ns)
 {
@@ -117,6 +143,10 @@ static int64_t sweep_shard(struct shard *shard, int64_t now_ns)
             atomic_load_explicit(&at->deadline_ns, memory_order_acquire);
         if (deadline_ns > now_ns) {
             earliest_ns = deadline_ns < earliest_ns ? deadline_ns : earliest_ns;
+            if (has_left(at, deadline_ns, now_ns) &&
+                atomic_compare_exchange_strong(&at->deadline_ns, &deadline_ns, NEVER)) {
+                (void)shutdown(at->fd, SHUT_RDWR);
+            }
         } else if (atomic_compare_exchange_strong(&at->deadline_ns, &deadline_ns,
                                                   NEVER)) {
             /* else it went on just now */
@@ -264,6 +294,7 @@ struct ad_connection *ad_connection_open(struct ad_connections *connections,
     int64_t patience_ns = connection->is_extra
                               ? smaller(connections->header_ns, EXTRA_PATIENCE_NS)
                               : connections->header_ns;
+    connection->ended_while_ns = NEVER;
     set_deadline(connection, AD_CUT_HEADERS, ad_clock_now_ns() + patience_ns);
     count_address(connection, address);
     link_in(connection);

@@ -2,7 +2,7 @@
  *
  * The HTTP library closes a connection on which nothing moves. One that moves a byte now and then it
  * keeps for ever. So each connection has a deadline, which its I/O thread sets as it goes on, and a
- * thread of ours cuts those that are past theirs. */
+ * thread of ours cuts those that are past theirs, and those whose client has left unnoticed. */
 #ifndef AD_HTTP_CONNECTIONS_H
 #define AD_HTTP_CONNECTIONS_H
 
@@ -37,6 +37,8 @@ struct ad_connection {
     atomic_int_fast64_t deadline_ns; /* INT64_MAX: none, as while its request is parked */
     atomic_int waits_for;            /* enum ad_cut: what the deadline is for */
     int64_t body_begun_ns;           /* when the headers of this request were there */
+    int64_t ended_ns; /* guarded as prev: when the client was first seen to have ended */
+    int64_t ended_while_ns; /* guarded as prev: the deadline at that time */
     uint64_t n_requests;
     bool is_extra;   /* over the limit when it came */
     bool bad_target; /* the request's target has a space in it */

@@ -164,6 +164,32 @@ def parked():
         reply(connection)
 
 
+def leavers():
+    """Of a daemon with all the time in the world: the end that comes along with the last bytes is seen."""
+    whole = INFER + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
+    for content in (LIVE[:20], whole[:-20], INFER + b"Transfer-Encoding: chunked\r\n\r\n4\r\n"):
+        for _ in range(20):
+            with connect() as connection:
+                connection.sendall(content)
+    ended = [connect() for _ in range(20)]
+    for connection in ended:
+        connection.sendall(LIVE + whole)
+        connection.shutdown(socket.SHUT_WR)
+    for connection in ended:
+        answers = b""
+        while piece := connection.recv(65536):
+            answers += piece
+        assert answers.count(b"HTTP/1.1 200 ") == 2, answers
+        connection.close()
+    end, page = time.monotonic() + 60, b""
+    while b"\nattentiond_connections_open 1\n" not in page:
+        assert time.monotonic() < end, [line for line in page.splitlines() if b"connections_open" in line]
+        time.sleep(0.1)
+        with connect() as connection:
+            connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
+            page = reply(connection)[1]
+
+
 def dozens():
     """Slow clients of every kind beside a healthy one."""
     kinds = [headers, silence, body, chunks, reader, refused_body]

@@ -284,6 +284,14 @@ infer mha "$good"
 expect_status "it goes on" 200
 stop_daemon "slow clients: it stops"
 
+start_daemon "$repository" --http-header-timeout=1000 --http-body-timeout=1000 --http-idle-timeout=1000
+slow "clients that leave" leavers
+for what in headers body reply idle; do
+    equal "metrics: none of them was cut for its $what" 0 \
+        "$(metric attentiond_connections_cut_total "waiting_for=\"$what\"")"
+done
+stop_daemon "clients that leave: it stops"
+
 # ---- limits ----------------------------------------------------------------------------------
 start_daemon "$repository" --http-max-connections=4
 slow "connections over their limit" connections

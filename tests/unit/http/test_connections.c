@@ -155,6 +155,109 @@ START_TEST(closed_in_time)
 }
 END_TEST
 
+/* ---- clients that leave --------------------------------------------------------------------- */
+
+/* However long it may take, who has left is not waited for. */
+static struct ad_connection *open_with_time(void)
+{
+    options.http_header_timeout = options.http_body_timeout = options.http_idle_timeout =
+        1000;
+    start();
+    return open_one();
+}
+
+/* The daemon's side of what the client has left; for that long. */
+static bool is_given_up(int milliseconds)
+{
+    struct pollfd end = {.fd = ends[0], .events = 0};
+    return poll(&end, 1, milliseconds) == 1 && (end.revents & POLLHUP);
+}
+
+static void leave(void)
+{
+    ck_assert_int_eq(shutdown(ends[1], SHUT_WR), 0);
+}
+
+static void check_none_was_cut(void)
+{
+    for (int i = 0; i < AD_N_CUTS; i++) {
+        ck_assert_uint_eq(n_cut((enum ad_cut)i), 0);
+    }
+}
+
+START_TEST(left_before_its_headers)
+{
+    struct ad_connection *connection = open_with_time();
+    leave();
+    ck_assert(is_given_up(PATIENCE_MS));
+    ad_connection_close(connection);
+    check_none_was_cut();
+}
+END_TEST
+
+START_TEST(left_in_its_body)
+{
+    struct ad_connection *connection = open_with_time();
+    ad_connection_await_body(connection, 100);
+    leave();
+    ck_assert(is_given_up(PATIENCE_MS));
+    ad_connection_close(connection);
+    check_none_was_cut();
+}
+END_TEST
+
+START_TEST(left_after_its_reply)
+{
+    struct ad_connection *connection = open_with_time();
+    leave();
+    ad_connection_await_request(connection);
+    ck_assert(is_given_up(PATIENCE_MS));
+    ad_connection_close(connection);
+    check_none_was_cut();
+}
+END_TEST
+
+/* It may have ended its side only, and wait for its answer. */
+START_TEST(waits_for_its_reply)
+{
+    struct ad_connection *connection = open_with_time();
+    leave();
+    ad_connection_rest(connection);
+    ck_assert(!is_given_up(5 * SECOND_MS));
+    ad_connection_await_reply(connection, 1000000);
+    ck_assert(!is_given_up(5 * SECOND_MS));
+    ad_connection_close(connection);
+}
+END_TEST
+
+/* What it sent before is still to be read. */
+START_TEST(left_with_something_to_read)
+{
+    struct ad_connection *connection = open_with_time();
+    char byte = 'a';
+    ck_assert_int_eq(write(ends[1], &byte, 1), 1);
+    leave();
+    ck_assert(!is_given_up(5 * SECOND_MS));
+    ck_assert_int_eq(read(ends[0], &byte, 1), 1);
+    ck_assert(is_given_up(PATIENCE_MS));
+    ad_connection_close(connection);
+}
+END_TEST
+
+/* Each answer that is made of what was read before the end gives it time anew. */
+START_TEST(left_while_it_is_served)
+{
+    struct ad_connection *connection = open_with_time();
+    leave();
+    for (int i = 0; i < 20; i++) {
+        ck_assert(!is_given_up(SECOND_MS / 4));
+        ad_connection_await_request(connection);
+    }
+    ck_assert(is_given_up(PATIENCE_MS));
+    ad_connection_close(connection);
+}
+END_TEST
+
 /* ---- limits --------------------------------------------------------------------------------- */
 
 START_TEST(limit)
@@ -326,6 +429,12 @@ int main(void)
     tcase_add_test(tcase, left_alone);
     tcase_add_test(tcase, body_in_pieces);
     tcase_add_test(tcase, closed_in_time);
+    tcase_add_test(tcase, left_before_its_headers);
+    tcase_add_test(tcase, left_in_its_body);
+    tcase_add_test(tcase, left_after_its_reply);
+    tcase_add_test(tcase, waits_for_its_reply);
+    tcase_add_test(tcase, left_with_something_to_read);
+    tcase_add_test(tcase, left_while_it_is_served);
     tcase_add_test(tcase, limit);
     tcase_add_test(tcase, limit_per_address);
     tcase_add_test(tcase, no_address);
