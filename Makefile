@@ -524,6 +524,11 @@ BAD_REQUESTS ?= 100000
 bad-requests: all ## send BAD_REQUESTS (100000) requests with faults of every kind, from STRESS_SEED, and show how each was answered
 	@python3 tests/stress/bad_requests.py $B/attentiond --requests $(BAD_REQUESTS) $(STRESS_SEED:%=--seed %)
 
+SOAK_SECONDS ?= 300
+.PHONY: soak
+soak: all ## ask every route for SOAK_SECONDS (300): are answers, counts, memory and latency at the end what they were at first?
+	@python3 tests/soak/soak.py $B/attentiond $(SOAK_SECONDS) $(STRESS_SEED)
+
 # ---- static analysis ---------------------------------------------------------------------------
 
 STATIC_PACKAGES := $(BUILD_PACKAGES) clang-tidy cppcheck

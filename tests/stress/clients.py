@@ -117,9 +117,12 @@ class Client(threading.Thread):
 
     # ---- connections ---------------------------------------------------------------------------
 
+    def new_talk(self):
+        return Talk(self.world.port)
+
     def connection(self):
         if not self.talk:
-            self.talk, self.fresh = Talk(self.world.port), True
+            self.talk, self.fresh = self.new_talk(), True
         return self.talk
 
     def drop(self):
@@ -233,7 +236,7 @@ class Client(threading.Thread):
         while len(self.leavings) >= most:
             victim = self.leavings.pop(plan.randrange(len(self.leavings)))
             victim.reset() if plan.random() < 0.5 else victim.close()
-        talk = Talk(self.world.port)
+        talk = self.new_talk()
         self.leavings.append(talk)
         return talk
 
@@ -267,7 +270,7 @@ class Client(threading.Thread):
     def half_closed(self, plan):
         """The request may be dropped, but if it is computed, the answer is right."""
         case = self.pick(plan)
-        with Talk(self.world.port) as talk:
+        with self.new_talk() as talk:
             try:
                 talk.send(case.content)
                 talk.socket.shutdown(1)
@@ -279,7 +282,7 @@ class Client(threading.Thread):
 
     def reset_in_reply(self, plan):
         case = self.pick(plan)
-        with Talk(self.world.port) as talk:
+        with self.new_talk() as talk:
             try:
                 talk.send(case.content * plan.randint(1, 5))
                 talk.socket.recv(plan.randint(1, 200))
@@ -293,7 +296,7 @@ class Client(threading.Thread):
         talks = []
         try:
             for case in cases:
-                talks.append(Talk(self.world.port))
+                talks.append(self.new_talk())
                 try:
                     talks[-1].send(case.content)
                 except Gone:
@@ -369,7 +372,7 @@ class Client(threading.Thread):
         script, name = plan.choice(self.world.catalogue.scripts), self.name()
         if self.take_step(script, 0, script.step(0, name), None) is None:
             return
-        with Talk(self.world.port) as one, Talk(self.world.port) as two:
+        with self.new_talk() as one, self.new_talk() as two:
             one.send(script.step(1, name))
             two.send(message("GET", script.place + name) if plan.random() < 0.3 else script.step(1, name))
             for talk in (one, two):

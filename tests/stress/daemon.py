@@ -75,6 +75,13 @@ class Daemon:
         faults = [f"the daemon ended with status {code}: {self.tail()}"] if code != 0 else []
         return faults + self.reports()
 
+    def state(self):
+        """(resident bytes, of them anonymous, descriptors, threads)."""
+        proc = pathlib.Path(f"/proc/{self.pid}")
+        status = dict(line.split(":", 1) for line in (proc / "status").read_text(encoding="utf-8").splitlines())
+        size = [int(status[name].split()[0]) << 10 for name in ("VmRSS", "RssAnon")]
+        return (*size, len(os.listdir(proc / "fd")), int(status["Threads"]))
+
     def reports(self):
         """Lines of the log that a sanitizer or an assertion wrote, as faults."""
         lines = self.log.read_text(errors="replace").splitlines()
