@@ -134,7 +134,7 @@ static inline void http_stop(void)
     for (size_t i = 0; i < N_DOORS; i++) {
         ad_server_quiesce(all->doors[i].server);
     }
-    ad_loader_stop(all->loader);
+    fixture_require(ad_loader_stop(all->loader, INT64_MAX), "the loader does not end");
     ad_queue_close(all->queue);
     fixture_require(
         ad_workers_join(all->workers, ad_clock_now_ns() + INT64_C(60000000000)),
