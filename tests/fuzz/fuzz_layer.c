@@ -1,6 +1,8 @@
 /* fuzz_layer.c - any bytes as a layer and a call to it: preset, options, weights, mode, inputs, outputs.
  * Most of what the bytes choose is possible and some is not; what is refused has a reason, and what runs
- * gives the same bits in whatever order its tasks run. */
+ * gives the same bits in whatever order its tasks run, and about the same numbers, outputs and gradients,
+ * with every table of kernels as with the plain one. */
+#include "fuzz/kernel_choice.h"
 #include "fuzz/layer_choices.h"
 #include "plan.h"
 
@@ -9,6 +11,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Bounds of what is really computed. */
 #define MOST_SCRATCH (1 << 22)
 #define MOST_WORK 4e6
+#define MOST_CLIP 100
+#define BF16_MARK 0xa0 /* of the first byte */
 
 /* ---- the call ------------------------------------------------------------------------------ */
 
@@ -155,8 +159,7 @@ static void fill_input(struct bytes *bytes, struct dice *dice, const struct call
         return;
     }
     if (!indices || rarely(bytes)) {
-        fill_elements(dice, (enum fill)choose(bytes, N_FILLS), tensor->dtype, data,
-                      count);
+        fill_elements(dice, choose_fill(bytes), tensor->dtype, data, count);
         return;
     }
     const size_t below[] = {call->batch, call->queries, call->keys};
@@ -316,7 +319,9 @@ static enum attn_status run(const attn_plan *plan, const struct attn_parallel *p
     return status;
 }
 
-static void run_both_ways(const attn_plan *plan, const size_t *n_bytes)
+/* The outputs of the first run are the caller's: in results. */
+static void run_both_ways(const attn_plan *plan, const size_t *n_bytes,
+                          struct results *results)
 {
     static const struct attn_parallel backwards = {2, run_backwards, NULL};
     struct attn_error errors[2] = {{.status = ATTN_OK}, {.status = ATTN_OK}};
@@ -330,9 +335,10 @@ static void run_both_ways(const attn_plan *plan, const size_t *n_bytes)
     for (size_t i = 0; i < attn_plan_n_outputs(plan); i++) {
         require(status || n_bytes[i] == 0 ||
                 memcmp(outputs[0].data[i], outputs[1].data[i], n_bytes[i]) == 0);
-        free(outputs[0].data[i]);
         free(outputs[1].data[i]);
+        results_add(results, outputs[0].data[i], n_bytes[i]);
     }
+    results->status = status;
 }
 
 /* Whether a plan is small enough to be run here; n_bytes: of its outputs. */
@@ -381,7 +387,8 @@ static size_t choose_outputs(struct bytes *bytes, const attn_layer *layer,
 }
 
 static void run_call(struct bytes *bytes, const attn_layer *layer,
-                     const struct attn_mode *mode, const struct call *call)
+                     const struct attn_mode *mode, const struct call *call,
+                     struct results *results)
 {
     const struct attn_spec *spec = attn_layer_spec(layer);
     const char *names[ATTN_MAX_PORTS];
@@ -396,37 +403,64 @@ static void run_call(struct bytes *bytes, const attn_layer *layer,
     require(none == (plan == NULL));
     size_t n_bytes[ATTN_MAX_PORTS];
     if (plan && call->whole && is_small(plan, n_bytes)) {
-        run_both_ways(plan, n_bytes);
+        run_both_ways(plan, n_bytes, results);
     }
     attn_plan_free(plan);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+/* Does the layer's result change by leaps where its inputs hardly do? */
+static bool leaps(const struct attn_spec *spec, const struct attn_mode *mode)
 {
-    struct bytes bytes = {data, size};
+    bool is_rough = spec->clip && !(fabs(spec->clip_value) <= MOST_CLIP);
+    return is_rough || (mode->gradient && (spec->normalisation.kind == ATTN_POST_RELU ||
+                                           spec->activation.kind == ATTN_POST_RELU));
+}
+
+/* With the kernels that are chosen now. */
+static void run_layer(const uint8_t *data, size_t size, struct results *results)
+{
+    struct bytes bytes = {data, size, false};
     struct options options = {.n = 0};
     struct attn_spec spec = {.size = sizeof spec};
     struct attn_error error = {0};
     struct attn_mode mode = choose_mode(&bytes);
+    bool stores_bf16 = bytes.n > 0 && bytes.data[0] >= BF16_MARK;
     size_t preset = choose(&bytes, 6);
     struct dice dice = {choose(&bytes, 256)};
     choose_options(&options, &bytes, preset);
     if (failed(attn_spec_preset(&spec, attn_preset_name(preset), options.list, options.n,
                                 &error),
                &error)) {
-        return 0;
+        return;
     }
     spec.empty_rows = choose(&bytes, 2) ? ATTN_EMPTY_NAN : ATTN_EMPTY_ZERO;
+    spec.weights_dtype = stores_bf16 ? ATTN_STORE_BF16 : ATTN_STORE_F32;
     choose_dropout(&bytes, &mode, &spec);
     attn_layer *layer = make_layer(&bytes, &dice, &spec);
     if (layer) {
         struct call call = {.n = 0};
         choose_call(&call, &bytes, &dice, layer, &mode);
-        run_call(&bytes, layer, &mode, &call);
+        run_call(&bytes, layer, &mode, &call, results);
+        results->tame = !bytes.wild && !leaps(&spec, &mode);
+        results->tolerance = stores_bf16 ? TOLERANCE_BF16 : TOLERANCE;
         while (call.n > 0) {
             free(call.owned[--call.n]);
         }
     }
     attn_layer_free(layer);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct results plain = {.n = 0};
+    kernels_choose(0);
+    run_layer(data, size, &plain);
+    for (size_t i = 1; kernels_choose(i); i++) {
+        struct results results = {.n = 0};
+        run_layer(data, size, &results);
+        results_compare(&plain, &results);
+        results_reset(&results);
+    }
+    results_reset(&plain);
     return 0;
 }

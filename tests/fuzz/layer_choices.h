@@ -22,6 +22,7 @@ static inline void require(bool condition)
 struct bytes {
     const uint8_t *data;
     size_t n;
+    bool wild; /* numbers were chosen whose sums depend on their order, or overflow */
 };
 
 static inline size_t choose(struct bytes *bytes, size_t n)
@@ -186,6 +187,13 @@ static inline void choose_options(struct options *options, struct bytes *bytes,
 
 enum fill { FILL_ZERO, FILL_SMALL, FILL_HUGE, FILL_BITS, N_FILLS };
 
+static inline enum fill choose_fill(struct bytes *bytes)
+{
+    enum fill fill = (enum fill)choose(bytes, N_FILLS);
+    bytes->wild = bytes->wild || fill == FILL_HUGE || fill == FILL_BITS;
+    return fill;
+}
+
 /* n elements. Types of 16 bits have small finite values unless they are to be any bits. */
 static inline void fill_elements(struct dice *dice, enum fill fill, enum attn_dtype dtype,
                                  unsigned char *out, size_t n)
@@ -219,7 +227,7 @@ choose_weights(struct bytes *bytes, struct dice *dice, const struct attn_spec *s
     static const enum attn_dtype dtypes[] = {ATTN_F32, ATTN_F32, ATTN_F64, ATTN_F16,
                                              ATTN_BF16};
     size_t n = 0, n_parameters = attni_spec_parameters(spec, parameters);
-    enum fill fill = (enum fill)choose(bytes, N_FILLS);
+    enum fill fill = choose_fill(bytes);
     for (size_t i = 0; i < n_parameters; i++) {
         size_t count, what = choose(bytes, 32);
         if (what == 31 || (parameters[i].optional && what >= 16)) {
