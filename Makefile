@@ -448,10 +448,11 @@ check-all: ## check, plus sanitizers, clang, valgrind, ARM, a published model, c
 	$(Q)$(MAKE) --no-print-directory check-manifests check-kube
 	$(Q)$(MAKE) --no-print-directory check-deb
 	$(Q)$(MAKE) --no-print-directory check-cluster
+	$(Q)$(MAKE) --no-print-directory soak SOAK_SECONDS=60
 	@echo 'check-all: every suite passed'
 
 .PHONY: check-sanitized
-check-sanitized: all check-unit check-golden check-fuzz check-integration
+check-sanitized: all check-unit check-golden check-fuzz check-integration stress
 
 .PHONY: check-valgrind
 check-valgrind: all

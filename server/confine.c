@@ -18,9 +18,11 @@
 
 /* There where a tool is built into the program or lies beneath it, which then does far more than we
  * do. */
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): names of those tools */
 void __asan_init(void) __attribute__((weak));
 void __tsan_init(void) __attribute__((weak));
 void __gcov_init(void *) __attribute__((weak));
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
 static const char *tool(void)
 {

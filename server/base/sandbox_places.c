@@ -101,6 +101,7 @@ static bool read_link(const char *path, char target[PATH_MAX])
     return length < PATH_MAX;
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): MOST_LINKS deep at most */
 static bool follow_link(struct ad_sandbox_places *places, enum ad_sandbox_use use,
                         const char *path, unsigned n_links)
 {
@@ -112,6 +113,7 @@ static bool follow_link(struct ad_sandbox_places *places, enum ad_sandbox_use us
 }
 
 /* Every part of a path may be a link: /srv/current/models is one where `current` is. */
+/* NOLINTNEXTLINE(misc-no-recursion): MOST_LINKS deep at most */
 static bool follow(struct ad_sandbox_places *places, enum ad_sandbox_use use,
                    const char *path, unsigned n_links)
 {
@@ -135,6 +137,7 @@ bool ad_sandbox_places_add_file(struct ad_sandbox_places *places, enum ad_sandbo
 
 /* ---- trees ---------------------------------------------------------------------------------- */
 
+/* NOLINTNEXTLINE(misc-no-recursion): n_levels deep */
 static bool follow_inside(struct ad_sandbox_places *places, const char *path,
                           unsigned n_levels)
 {

@@ -29,9 +29,9 @@ cppcheck -q -j"$jobs" --enable=warning,performance,portability --std=c11 --error
     -DATTN_VERSION='""' -Iinclude -Ilib -Iserver lib server
 finish $? cppcheck
 
-# Functions that threads cannot share, or that cannot be used safely.
+# Functions that threads cannot share, or that cannot be used safely. The main thread's setenv comes before all others.
 ! grep -nE '\b(strtok|localtime|gmtime|ctime|asctime|rand|srand|random|setenv|putenv|gethostbyname|inet_ntoa|ttyname|getpwnam|getgrnam|strcpy|strcat|sprintf|vsprintf|gets|alloca|tmpnam|mktemp|system|popen)[[:space:]]*\(' \
-    -r lib server
+    -r lib server | grep -v '^server/main\.c:.*OPENBLAS_NUM_THREADS'
 finish $? 'what threads may call'
 
 echo "static: $passed passed, $failed failed"
