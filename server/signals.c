@@ -57,6 +57,8 @@ void ad_signals_block(void)
     sigset_t set = awaited_signals();
     (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
     set_handler(SIGPIPE, SIG_IGN);
+    set_handler(SIGXFSZ,
+                SIG_IGN); /* a log that has grown to its limit is no reason to end */
     set_handler(SIGTERM, pass_to_main);
     set_handler(SIGINT, pass_to_main);
     set_handler(SIGHUP, pass_to_main);

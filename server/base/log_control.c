@@ -1,6 +1,7 @@
 /* log_control.c - what of a log changes at run time. Any thread; settings and the file are guarded by
  * a lock that lines never take. The log's descriptor keeps its number: a file is put behind it. */
 #include "base/log_control.h"
+#include "base/open.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +39,7 @@ static struct ad_log_settings settings_of(const struct ad_log *log)
 
 static enum ad_status open_folder(const char *path, int *fd, struct ad_error *error)
 {
-    *fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    *fd = ad_open(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0);
     return *fd >= 0
                ? AD_OK
                : ad_fail(error, AD_INVALID, "log folder %s: %s", path, strerror(errno));
@@ -114,10 +115,9 @@ static enum ad_status open_regular(const struct ad_log_control *control, const c
                                    int *fd, struct ad_error *error)
 {
     struct stat info;
-    *fd = openat(control->folder, name,
-                 O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK |
-                     O_NOCTTY,
-                 FILE_MODE);
+    *fd = ad_open(control->folder, name,
+                  O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY,
+                  FILE_MODE);
     if (*fd < 0) {
         return ad_fail(error, AD_INVALID, "log_file: '%s' cannot be opened: %s", name,
                        strerror(errno));

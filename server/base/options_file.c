@@ -3,6 +3,8 @@
 #include "base/options_file.h"
 
 #include "base/buffer.h"
+#include "base/json_load.h"
+#include "base/open.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -112,10 +114,9 @@ enum ad_status ad_options_read_json(struct ad_options_reader *reader, const char
                                     size_t n, const char *name)
 {
     json_error_t fault;
-    json_t *root = json_loadb(bytes, n, JSON_REJECT_DUPLICATES, &fault);
+    json_t *root = ad_json_load(bytes, n, JSON_REJECT_DUPLICATES, &fault);
     if (!root) {
-        /* jansson has no text for most allocations that fail */
-        if (json_error_code(&fault) == json_error_out_of_memory || !fault.text[0]) {
+        if (ad_json_no_memory(&fault)) {
             return ad_fail(reader->error, AD_INTERNAL, "out of memory");
         }
         return ad_fail(reader->error, AD_INVALID, "%.500s:%d:%d: %s", name, fault.line,
@@ -154,7 +155,7 @@ static enum ad_status read_rest(int fd, const char *path, struct ad_buffer *cont
 
 enum ad_status ad_options_read_file(struct ad_options_reader *reader, const char *path)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = ad_open(AT_FDCWD, path, O_RDONLY, 0);
     if (fd < 0) {
         return ad_fail(reader->error, AD_INVALID, "%.500s: cannot be opened: %s", path,
                        strerror(errno));

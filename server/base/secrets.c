@@ -21,5 +21,7 @@ void ad_secrets_guard(void)
     (void)setrlimit(RLIMIT_CORE, &none);
     /* also against dumps that are piped to a program, which that limit is not about */
     (void)prctl(PR_SET_DUMPABLE, 0);
-    json_set_alloc_funcs(malloc, wipe_and_free);
+    json_malloc_t allocate = NULL;
+    json_get_alloc_funcs(&allocate, NULL);
+    json_set_alloc_funcs(allocate, wipe_and_free);
 }

@@ -5,6 +5,8 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/open.h"
+#include "base/random.h"
 #include "base/trace_line.h"
 
 #include <errno.h>
@@ -12,7 +14,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -97,7 +98,7 @@ struct ad_tracer {
 /* A pipe or a terminal must not hold us up when nobody reads it. */
 static enum ad_status open_file(const char *path, int *fd, struct ad_error *error)
 {
-    *fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, FILE_MODE);
+    *fd = ad_open(AT_FDCWD, path, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK, FILE_MODE);
     return *fd >= 0
                ? AD_OK
                : ad_fail(error, AD_INVALID, "trace file %s: %s", path, strerror(errno));
@@ -180,15 +181,12 @@ static void log_loss(struct ad_tracer *tracer, const char *reason)
 
 static bool fill_ids(struct ad_trace_ids *ids)
 {
-    ssize_t n = 0;
-    do {
-        n = getrandom(ids, sizeof *ids, 0);
-    } while (n < 0 && errno == EINTR);
+    bool filled = ad_random_fill(ids, sizeof *ids);
     ids->trace[0] |= 1; /* an id is not all 0 */
     for (size_t i = 0; i < AD_TRACE_SPANS; i++) {
         ids->spans[i][0] |= 1;
     }
-    return n == (ssize_t)sizeof *ids;
+    return filled;
 }
 
 /* What has to be added to a time of ad_clock_now_ns to make it one since 1970. */

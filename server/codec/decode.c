@@ -3,6 +3,7 @@
  * The scanner takes the numbers out of the JSON part, jansson reads what is left, and each input is
  * then read straight from the body. Runs on the worker that holds the request. */
 #include "codec/decode.h"
+#include "base/json_load.h"
 #include "codec/decode_raw.h"
 #include "codec/fills.h"
 #include "codec/input.h"
@@ -224,7 +225,7 @@ static enum ad_status load_envelope(struct decoder *d, json_t **root)
 {
     json_error_t fault;
     *root =
-        json_loadb(d->envelope.text, d->envelope.size, JSON_REJECT_DUPLICATES, &fault);
+        ad_json_load(d->envelope.text, d->envelope.size, JSON_REJECT_DUPLICATES, &fault);
     if (*root) {
         return AD_OK;
     }

@@ -4,6 +4,7 @@
  * with the commas of the text, how much memory the samples of all of them take at most. Then every
  * number goes straight to its place. Runs on the worker that decodes the request; keeps no state. */
 #include "codec/instances.h"
+#include "base/json_load.h"
 #include "codec/mode.h"
 #include "codec/text.h"
 
@@ -39,7 +40,7 @@ struct instances {
 /* With the quotes around it, a member's name as JSON means it; NULL: it is no string, or no memory. */
 static json_t *load_name(const struct ad_member *member, json_error_t *fault)
 {
-    return json_loadb(member->text - 1, member->n + 2, JSON_DECODE_ANY, fault);
+    return ad_json_load(member->text - 1, member->n + 2, JSON_DECODE_ANY, fault);
 }
 
 /* Are these ASCII characters that mean themselves? */
@@ -63,7 +64,7 @@ static enum ad_status check_name(const struct ad_cursor *at,
     }
     json_t *loaded = load_name(member, &fault);
     if (!loaded) {
-        return json_error_code(&fault) == json_error_out_of_memory
+        return ad_json_no_memory(&fault)
                    ? ad_fail(error, AD_INTERNAL, "out of memory")
                    : ad_cursor_fail(at, "a valid member's name", error);
     }

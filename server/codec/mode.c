@@ -3,10 +3,10 @@
  * The library would refuse a mode that contradicts itself too, but in its own words. Runs on the
  * worker that decodes the request; keeps no state. */
 #include "codec/mode.h"
+#include "base/random.h"
 
 #include <stdint.h>
 #include <string.h>
-#include <sys/random.h>
 
 /* A seed and the draws that count on from it stay below 2^53, which every reader of JSON keeps. */
 #define SEED_BITS 52
@@ -31,8 +31,8 @@ static enum ad_status check_samples(const struct attn_mode *mode, struct ad_erro
 
 static enum ad_status choose_seed(struct attn_mode *mode, struct ad_error *error)
 {
-    uint64_t bits;
-    if (getrandom(&bits, sizeof bits, 0) != (ssize_t)sizeof bits) {
+    uint64_t bits = 0;
+    if (!ad_random_fill(&bits, sizeof bits)) {
         return ad_fail(error, AD_INTERNAL, "no random bytes for a seed");
     }
     mode->seed = bits >> (64 - SEED_BITS);

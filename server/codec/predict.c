@@ -2,6 +2,7 @@
  *
  * Runs on the worker that holds the request; keeps no state. */
 #include "codec/predict.h"
+#include "base/json_load.h"
 #include "codec/encode.h"
 #include "codec/instances.h"
 #include "codec/mode.h"
@@ -41,12 +42,12 @@ static enum ad_status skip_member(struct envelope *e)
                        AD_SCAN_MAX_ENVELOPE);
     }
     json_error_t fault;
-    json_t *value = json_loadb(begin, n, JSON_DECODE_ANY, &fault);
+    json_t *value = ad_json_load(begin, n, JSON_DECODE_ANY, &fault);
     if (value) {
         json_decref(value);
         return AD_OK;
     }
-    return json_error_code(&fault) == json_error_out_of_memory
+    return ad_json_no_memory(&fault)
                ? ad_fail(e->error, AD_INTERNAL, "out of memory")
                : ad_fail(e->error, AD_INVALID, "invalid JSON at offset %zu: %s",
                          (size_t)(begin - e->cursor.begin) + (size_t)fault.position,

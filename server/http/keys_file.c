@@ -2,6 +2,7 @@
  *
  * Whatever is not understood is refused: a limit with a typing error in its name would otherwise be no
  * limit. */
+#include "base/json_load.h"
 #include "http/keys.h"
 #include "model/config_file.h"
 #include "model/manifest_json.h"
@@ -252,10 +253,8 @@ enum ad_status ad_keys_parse(const char *text, size_t n_bytes, const char *name,
     if (n_bytes > 0 && memchr(text, '\0', n_bytes)) {
         return ad_place_fail(&document, error, "expected JSON text, got a NUL");
     }
-    json_t *root =
-        json_loadb(n_bytes > 0 ? text : "", n_bytes, JSON_REJECT_DUPLICATES, &why);
-    if (!root &&
-        (why.text[0] == '\0' || json_error_code(&why) == json_error_out_of_memory)) {
+    json_t *root = ad_json_load(text, n_bytes, JSON_REJECT_DUPLICATES, &why);
+    if (!root && ad_json_no_memory(&why)) {
         return ad_place_no_memory(&document, error);
     }
     if (!root) {

@@ -6,6 +6,7 @@
  * struck off the list is out at once, on connections that are open too. */
 #include "http/tls.h"
 #include "base/clock.h"
+#include "base/open.h"
 
 #include <errno.h>
 #include <gnutls/gnutls.h>
@@ -80,7 +81,7 @@ static enum ad_status read_file(const char *option, const char *path,
                                 gnutls_datum_t *file, struct ad_error *error)
 {
     *file = (gnutls_datum_t){NULL, 0};
-    FILE *stream = fopen(path, "re");
+    FILE *stream = ad_open_stream(path);
     if (!stream) {
         return ad_fail(error, AD_INVALID, "%s: %s: %s", option, path, strerror(errno));
     }

@@ -3,6 +3,7 @@
  * A pipe or device in a config's place must not hold up the start, nor a file that grows while it
  * is read exceed the limit. No state; any thread. */
 #include "model/config_file.h"
+#include "base/open.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -71,7 +72,7 @@ static enum ad_status read_all(int fd, const char *path, char *buffer, size_t ma
 enum ad_status ad_config_file_read(const char *path, size_t max_bytes, char **text,
                                    size_t *n_bytes, struct ad_error *error)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    const int fd = ad_open(AT_FDCWD, path, O_RDONLY | O_NOCTTY | O_NONBLOCK, 0);
     if (fd < 0) {
         return fail(error, path, errno);
     }

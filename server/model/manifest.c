@@ -5,6 +5,7 @@
  * ad_manifest_parse returns. Runs on the thread that loads. */
 #include "model/manifest.h"
 
+#include "base/json_load.h"
 #include "model/manifest_json.h"
 #include "model/manifest_layer.h"
 #include "model/manifest_serving.h"
@@ -228,9 +229,8 @@ static json_t *load_tree(const struct ad_place *document, const char *text,
         return NULL;
     }
     json_error_t why;
-    json_t *root = json_loadb(text ? text : "", n_bytes, JSON_REJECT_DUPLICATES, &why);
-    if (!root &&
-        (why.text[0] == '\0' || json_error_code(&why) == json_error_out_of_memory)) {
+    json_t *root = ad_json_load(text, n_bytes, JSON_REJECT_DUPLICATES, &why);
+    if (!root && ad_json_no_memory(&why)) {
         ad_place_no_memory(document, error);
     } else if (!root) {
         ad_place_fail(document, error, "line %d, column %d: %s", why.line, why.column,

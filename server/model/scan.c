@@ -2,6 +2,7 @@
  *
  * No state; runs on the thread that loads. */
 #include "model/scan.h"
+#include "base/open.h"
 
 #include "base/utf8.h"
 
@@ -75,7 +76,7 @@ enum ad_status ad_scan_folders(const char *path, const struct ad_log *log,
                                struct ad_names *names, struct ad_error *error)
 {
     memset(names, 0, sizeof *names);
-    DIR *folder = opendir(path);
+    DIR *folder = ad_open_folder(path);
     if (!folder) {
         return fail(error, path, errno);
     }

@@ -2,6 +2,7 @@
  *
  * Owner: main. Any thread. Files are opened and closed outside of the lock. */
 #include "sched/regions.h"
+#include "base/open.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -229,7 +230,7 @@ static enum ad_status open_object(const char *folder, struct ad_region *region,
         return ad_fail(error, AD_INVALID, "shared memory key '%.128s' is too long",
                        region->key);
     }
-    region->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    region->fd = ad_open(AT_FDCWD, path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
     if (region->fd < 0) {
         return fail_open(region->key, error);
     }

@@ -63,7 +63,7 @@ only_in() { # HEADER ALLOWED-PATH-REGEX
 
 owned_headers() {
     only_in microhttpd.h 'server/http/'
-    only_in jansson.h 'server/codec/|server/model/(manifest|config_file)|server/base/(options|secrets)|server/http/keys_file'
+    only_in jansson.h 'server/codec/|server/model/(manifest|config_file)|server/base/(options|secrets|json_load)|server/http/keys_file'
     only_in cblas.h 'lib/blas\.c:'
     only_in xxhash.h 'lib/fingerprint\.c:'
     only_in seccomp.h 'server/base/sandbox_calls\.c:'
