@@ -96,7 +96,15 @@ static enum MHD_Result send_reply(struct ad_call *call, struct ad_reply *reply)
     ad_infer_end(call);
     ad_buffer_reset(&call->body);
     ad_connection_await_reply(call->client, reply->body.size);
-    return ad_reply_send(call->connection, reply);
+    return ad_reply_send(call->connection, reply, call->service->last_resort);
+}
+
+enum MHD_Result ad_call_refuse(struct ad_service *service,
+                               struct MHD_Connection *connection, const char *verb)
+{
+    ad_counts_add(&service->operators.counts, NULL, known_verb(verb),
+                  ad_reply_code(AD_INTERNAL));
+    return ad_reply_send_last_resort(connection, service->last_resort);
 }
 
 static enum MHD_Result send_error(struct ad_call *call, bool close)

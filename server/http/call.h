@@ -66,6 +66,11 @@ struct ad_call *ad_call_create(struct ad_service *service,
                                struct ad_connection *client);
 void ad_call_free(struct ad_call *call); /* NULL is fine */
 
+/* Answer a request, of which the headers are there, that there is no memory to create a call for. */
+enum MHD_Result ad_call_refuse(struct ad_service *service,
+                               struct MHD_Connection *connection,
+                               const char *verb) AD_MUST_CHECK;
+
 /* The three steps, as the HTTP library calls them: the headers are there, a piece of
  * the body, all of it (and again, when the connection has been resumed). MHD_NO hangs
  * up. */

@@ -76,19 +76,23 @@ void ad_reply_reset(struct ad_reply *reply)
     *reply = (struct ad_reply){0};
 }
 
+static struct MHD_Response *create_no_memory(void)
+{
+    static char text[] = "{\"error\":\"out of memory\"}";
+    return MHD_create_response_from_buffer(sizeof text - 1, text, MHD_RESPMEM_PERSISTENT);
+}
+
 /* The body becomes the response's. NULL: out of memory, and the body is still the
  * reply's. */
 static struct MHD_Response *create_response(struct ad_reply *reply)
 {
     static char nothing[] = "";
-    static char no_memory[] = "{\"error\":\"out of memory\"}";
     if ((reply->empty || reply->no_content) && !reply->body.data) {
         return MHD_create_response_from_buffer(0, nothing, MHD_RESPMEM_PERSISTENT);
     }
     if (!reply->body.data) {
         reply->status = reply->status ? reply->status : AD_INTERNAL;
-        return MHD_create_response_from_buffer(sizeof no_memory - 1, no_memory,
-                                               MHD_RESPMEM_PERSISTENT);
+        return create_no_memory();
     }
     struct MHD_Response *response =
         MHD_create_response_from_buffer_with_free_callback_cls(
@@ -161,15 +165,36 @@ static bool add_headers(struct MHD_Response *response, const struct ad_reply *re
            (!reply->close || add_header(response, MHD_HTTP_HEADER_CONNECTION, "close"));
 }
 
-enum MHD_Result ad_reply_send(struct MHD_Connection *connection, struct ad_reply *reply)
+struct MHD_Response *ad_reply_create_last_resort(void)
+{
+    struct MHD_Response *response = create_no_memory();
+    if (response &&
+        add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json") &&
+        add_header(response, MHD_HTTP_HEADER_CONNECTION, "close")) {
+        return response;
+    }
+    if (response) {
+        MHD_destroy_response(response);
+    }
+    return NULL;
+}
+
+enum MHD_Result ad_reply_send_last_resort(struct MHD_Connection *connection,
+                                          struct MHD_Response *last_resort)
+{
+    return MHD_queue_response(connection, MHD_HTTP_INTERNAL_SERVER_ERROR, last_resort);
+}
+
+enum MHD_Result ad_reply_send(struct MHD_Connection *connection, struct ad_reply *reply,
+                              struct MHD_Response *last_resort)
 {
     size_t n_body = reply->coding ? reply->n_uncoded : reply->body.size;
     bool binary = !reply->content_type && n_body > reply->n_json;
-    enum MHD_Result result = MHD_NO;
     struct MHD_Response *response = create_response(reply);
-    if (response && add_headers(response, reply, binary)) {
-        result = MHD_queue_response(connection, ad_reply_number(reply), response);
-    }
+    enum MHD_Result result =
+        response && add_headers(response, reply, binary)
+            ? MHD_queue_response(connection, ad_reply_number(reply), response)
+            : ad_reply_send_last_resort(connection, last_resort);
     if (response) {
         MHD_destroy_response(response);
     }

@@ -44,9 +44,15 @@ ad_reply_number(const struct ad_reply *reply); /* the code that it is sent with 
 /* Make the reply {"error": message}, with its status, and "code" where the error has one. */
 void ad_reply_set_error(struct ad_reply *reply, const struct ad_error *error);
 
+/* What is sent where there is no memory for a reply: 500, after which the connection ends. To be freed with
+ * MHD_destroy_response; may be sent by any number of threads at once. NULL: out of memory. */
+struct MHD_Response *ad_reply_create_last_resort(void);
+enum MHD_Result ad_reply_send_last_resort(struct MHD_Connection *connection,
+                                          struct MHD_Response *last_resort) AD_MUST_CHECK;
+
 /* Queue the reply, which is empty afterwards; its body goes out without a copy. */
-enum MHD_Result ad_reply_send(struct MHD_Connection *connection,
-                              struct ad_reply *reply) AD_MUST_CHECK;
+enum MHD_Result ad_reply_send(struct MHD_Connection *connection, struct ad_reply *reply,
+                              struct MHD_Response *last_resort) AD_MUST_CHECK;
 
 void ad_reply_reset(struct ad_reply *reply);
 

@@ -129,9 +129,11 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     if (!call) {
         const struct door *door = context;
         struct ad_connection *client = client_of(connection);
-        call = client ? ad_call_create(&door->server->service, connection, client) : NULL;
+        struct ad_service *service = &door->server->service;
+        call = client ? ad_call_create(service, connection, client) : NULL;
         *state = call;
-        return call ? ad_call_begin(call, url, verb, version) : MHD_NO;
+        return call ? ad_call_begin(call, url, verb, version)
+                    : ad_call_refuse(service, connection, verb);
     }
     if (*n_bytes > 0) {
         size_t n = *n_bytes;
@@ -341,8 +343,11 @@ static enum ad_status start(struct ad_server *server, struct ad_passed *passed,
                             struct ad_error *error)
 {
     struct ad_service *service = &server->service;
+    service->last_resort = ad_reply_create_last_resort();
     enum ad_status status =
-        ad_access_create(service->options, service->log, &service->access, error);
+        service->last_resort
+            ? ad_access_create(service->options, service->log, &service->access, error)
+            : ad_fail(error, AD_INTERNAL, "out of memory");
     if (!status) {
         status = ad_tls_open(service->options, &service->tls, error);
     }
@@ -375,6 +380,9 @@ static void stop(struct ad_server *server)
     ad_connections_free(server->connections);
     ad_tls_free(server->service.tls);
     ad_access_free(server->service.access);
+    if (server->service.last_resort) {
+        MHD_destroy_response(server->service.last_resort);
+    }
     free(server->doors);
     free(server);
 }

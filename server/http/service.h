@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 struct ad_access;
+struct MHD_Response;
 
 struct ad_service {
     const struct ad_options *options; /* immutable, as are all pointers */
@@ -32,7 +33,8 @@ struct ad_service {
     struct ad_tls *tls;         /* NULL: none */
     struct ad_regions *regions; /* of shared memory; NULL: it is not offered */
     struct ad_operators operators;
-    struct ad_access *access; /* owned by the server */
+    struct ad_access *access;         /* owned by the server */
+    struct MHD_Response *last_resort; /* the same: see ad_reply_send */
     struct ad_parking_luck luck;
     struct ad_budget budget; /* of request bodies */
     bool apart;              /* operators have a listener of their own; immutable */
