@@ -52,13 +52,19 @@ static enum ad_status join(const char *folder, const char *name, char **path,
 
 /* ---- one version ----------------------------------------------------------------------------- */
 
+/* Whose fault it is: too little memory for the weights will not be so for ever. */
+static enum ad_status status_of(const struct attn_error *why)
+{
+    return why->status == ATTN_NO_MEMORY ? AD_UNAVAILABLE : AD_INVALID;
+}
+
 /* What the library said, after the file it said it about; input errors name the path themselves. */
 static enum ad_status refuse(const char *path, const struct attn_error *why,
                              struct ad_error *error)
 {
     return why->status == ATTN_IO
                ? ad_fail(error, AD_INVALID, "%s", why->message)
-               : ad_fail(error, AD_INVALID, "%s: %s", path, why->message);
+               : ad_fail(error, status_of(why), "%s: %s", path, why->message);
 }
 
 /* Make the layer from the tensors that the config picks out of the weights, which end here. */
@@ -125,7 +131,7 @@ static enum ad_status load_from_memory(const struct loading *loading, const char
         status = ad_fail(error, AD_NOT_FOUND, "file:%s: not among the files given", path);
     } else if (attn_weights_parse(file->bytes, file->n_bytes, &weights, &why) ||
                create_layer(&loading->manifest, weights, layer, &why)) {
-        status = ad_fail(error, AD_INVALID, "file:%s: %s", path, why.message);
+        status = ad_fail(error, status_of(&why), "file:%s: %s", path, why.message);
     }
     free(path);
     return status;
@@ -166,7 +172,7 @@ static void log_broken(const struct ad_log *log, const char *model, const char *
 }
 
 /* Layer, ports and settings of a version. AD_INTERNAL: out of memory for our own; else *why says
- * what is wrong with the version. */
+ * what is wrong with the version, AD_UNAVAILABLE: that memory does not suffice for it. */
 static enum ad_status fill_version(const struct loading *loading,
                                    struct ad_version *version, struct ad_error *why)
 {
@@ -183,8 +189,9 @@ static enum ad_status fill_version(const struct loading *loading,
     if (!version->config) {
         return out_of_memory(why, version->model);
     }
-    if (ad_warmup_run(&loading->manifest, version->layer, why)) {
-        return AD_INVALID; /* also out of memory: for what the config asks, not for our own */
+    status = ad_warmup_run(&loading->manifest, version->layer, why);
+    if (status) { /* memory: for what the config asks, not for our own */
+        return status == AD_INTERNAL ? AD_UNAVAILABLE : status;
     }
     version->load_ns = ad_clock_now_ns() - started_ns;
     return AD_OK;
@@ -252,6 +259,7 @@ static enum ad_status load_version(const struct loading *loading, uint64_t numbe
         return AD_OK;
     }
     ad_version_release(version);
+    loading->made->lacks_memory = loading->made->lacks_memory || status == AD_UNAVAILABLE;
     return status == AD_INTERNAL ? ad_fail(error, AD_INTERNAL, "%s", why.message)
                                  : set_reason(loading, slot, why.message, error);
 }
@@ -476,7 +484,8 @@ static void note_failure(struct ad_made *made)
         }
     }
     if (reason) {
-        ad_fail(&made->why, AD_INVALID, "%s", reason);
+        ad_fail(&made->why, made->lacks_memory ? AD_UNAVAILABLE : AD_INVALID, "%s",
+                reason);
     }
 }
 

@@ -30,6 +30,7 @@ struct ad_made {
     struct ad_error
         why; /* why no version could be loaded: the model's own fault, or that of its
                             highest version; AD_OK: one was */
+    bool lacks_memory; /* a version was too large for the memory there is */
 };
 
 /* Load, one log line a version that was made. A model or version that is broken has its reason in

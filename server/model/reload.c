@@ -39,6 +39,14 @@ static const char *failure_of(const struct ad_made *made)
     return reason;
 }
 
+/* What a load is answered that failed. */
+static enum ad_status status_of(const struct ad_made *made)
+{
+    return made->why.status     ? made->why.status
+           : made->lacks_memory ? AD_UNAVAILABLE
+                                : AD_INVALID;
+}
+
 /* Append to slots: what serves as `old`, or what was made as `now` and failed, or was given up with
  * the others; either may be NULL. False: out of memory. */
 static bool keep_slot(struct ad_slots *slots, const struct ad_slot *old,
@@ -115,15 +123,14 @@ static enum ad_status install(struct ad_repository *repository, struct ad_entry 
         return out_of_memory(error, entry->name);
     }
     if (failure) {
-        ad_fail(error, made->why.status ? made->why.status : AD_INVALID,
-                "failed to load '%s': %s", entry->name, failure);
+        ad_fail(error, status_of(made), "failed to load '%s': %s", entry->name, failure);
     }
     if (worse) {
         log_kept(repository, entry, reason);
     }
     const bool failed = failure != NULL;
     ad_table_swap(repository, entry, worse ? &slots : &made->slots, &reason, true);
-    return !failed ? AD_OK : made->why.status ? made->why.status : AD_INVALID;
+    return failed ? status_of(made) : AD_OK;
 }
 
 /* For lack of memory; *error says so already. */
