@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <seccomp.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -16,6 +17,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* Five times what the filter takes, in blocks that come from the heap. */
+#define N_ASIDE 32
+#define ASIDE_BYTES ((size_t)32 << 10)
 #define SORTED_BY_NUMBER \
     2 /* libseccomp's filter as a tree; in a row they cost more each */
 
@@ -177,28 +181,53 @@ static void fill(struct filter *filter, const struct ad_sandbox_calls *calls)
     }
 }
 
+/* libseccomp 2.5 overlooks memory that it did not get, and leaves calls out of the filter then. So there is
+ * to be enough of it: what is freed here stays with the process while *keeper lies behind it. */
+static bool put_aside(void **keeper)
+{
+    void *blocks[N_ASIDE];
+    bool enough = true;
+    for (size_t i = 0; i < N_ASIDE; i++) {
+        blocks[i] = malloc(ASIDE_BYTES);
+        enough = enough && blocks[i];
+    }
+    *keeper = malloc(1);
+    for (size_t i = 0; i < N_ASIDE; i++) {
+        free(blocks[i]);
+    }
+    return enough && *keeper;
+}
+
+static enum ad_status load(const struct ad_sandbox_calls *calls, struct filter *filter,
+                           struct ad_error *error)
+{
+    filter->context = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+    if (!filter->context) {
+        return ad_fail(error, AD_INTERNAL, "out of memory");
+    }
+    fill(filter, calls);
+    if (filter->failed == 0) {
+        note(filter, seccomp_load(filter->context));
+    }
+    seccomp_release(filter->context);
+    return filter->failed == 0 ? AD_OK
+                               : ad_fail(error, AD_INTERNAL, "cannot load the filter: %s",
+                                         strerror(filter->failed));
+}
+
 enum ad_status ad_sandbox_calls_apply(const struct ad_sandbox_calls *calls,
                                       size_t *n_calls, struct ad_error *error)
 {
-    struct filter filter = {.context = seccomp_init(SCMP_ACT_ERRNO(EPERM))};
+    struct filter filter = {.context = NULL};
+    void *keeper = NULL;
     *n_calls = 0;
     if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0) {
-        const int code = errno;
-        seccomp_release(filter.context);
-        return ad_fail(error, AD_UNSUPPORTED, "not offered here (%s)", strerror(code));
+        return ad_fail(error, AD_UNSUPPORTED, "not offered here (%s)", strerror(errno));
     }
-    if (!filter.context) {
-        return ad_fail(error, AD_INTERNAL, "out of memory");
-    }
-    fill(&filter, calls);
-    if (filter.failed == 0) {
-        note(&filter, seccomp_load(filter.context));
-    }
-    seccomp_release(filter.context);
-    if (filter.failed != 0) {
-        return ad_fail(error, AD_INTERNAL, "cannot load the filter: %s",
-                       strerror(filter.failed));
-    }
-    *n_calls = filter.n_allowed;
-    return AD_OK;
+    enum ad_status status = put_aside(&keeper)
+                                ? load(calls, &filter, error)
+                                : ad_fail(error, AD_INTERNAL, "out of memory");
+    free(keeper);
+    *n_calls = status ? 0 : filter.n_allowed;
+    return status;
 }
