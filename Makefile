@@ -342,6 +342,8 @@ check-kube: all ## let podman run the Deployment of config/k8s
 UNIT_TESTS := $(patsubst %.c,$B/%,$(wildcard tests/unit/*/test_*.c))
 FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAYS := $(FUZZ_TARGETS:%=$B/tests/fuzz/replay_%)
+# Calls of the C library, of which some are to fail; loaded before the daemon's libraries.
+INJECTION := $B/tests/faults/inject.so
 
 define unit_layer
 $B/tests/unit/$(1)/test_%: $B/tests/unit/$(1)/test_%.o $B/tests/unit/support.o \
@@ -380,14 +382,14 @@ check-built:
 	$(Q)$(MAKE) -j2 --no-print-directory check-beside JOBS=2
 	@echo 'check: every suite passed'
 check-beside: check-integration check-static fuzz-brief check-image-quick check-unit check-golden check-fuzz \
-	check-lint
+	check-faults-quick check-lint
 
 # How many suites of integration run at once.
 JOBS ?= 1
 
 # What the suites run.
 .PHONY: tests-quick tests-built
-tests-quick: all $(UNIT_TESTS) $B/tests/tools/other_kernels $B/tests/golden/golden
+tests-quick: all $(UNIT_TESTS) $B/tests/tools/other_kernels $B/tests/golden/golden $(INJECTION)
 tests-built: tests-quick $(REPLAYS)
 
 # Tests that run whole layers are repeated with all kernels that this processor can run. (Tests of
@@ -449,6 +451,7 @@ check-all: ## check, plus sanitizers, clang, valgrind, ARM, a published model, c
 	$(Q)$(MAKE) --no-print-directory check-deb
 	$(Q)$(MAKE) --no-print-directory check-cluster
 	$(Q)$(MAKE) --no-print-directory soak SOAK_SECONDS=60
+	$(Q)$(MAKE) --no-print-directory check-faults
 	@echo 'check-all: every suite passed'
 
 .PHONY: check-sanitized
@@ -514,6 +517,16 @@ fuzz-run: fuzz-built
 		tests/fuzz/run.sh '$(abspath $B)' $(abspath $(FUZZ_TARGETS:%=$B/tests/fuzz/%))
 
 # ---- faults ------------------------------------------------------------------------------------
+
+$(INJECTION): $B/tests/faults/inject.o
+	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $<
+
+FAULTS_SEED ?= 1
+.PHONY: check-faults check-faults-quick
+check-faults: all $(INJECTION) ## let every allocation, and much else that the daemon stands on, fail in turn: minutes
+	@FAULTS_SEED=$(FAULTS_SEED) python3 tests/faults/faults.py whole $B/attentiond $(INJECTION)
+check-faults-quick: all $(INJECTION)
+	@FAULTS_SEED=$(FAULTS_SEED) python3 tests/faults/faults.py quick $B/attentiond $(INJECTION)
 
 # ---- stress and soak ---------------------------------------------------------------------------
 
