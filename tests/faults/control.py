@@ -1,4 +1,5 @@
 """The other side of inject.h: a file that the preloaded library maps, and a daemon that runs with it."""
+import atexit
 import http.client
 import mmap
 import os
@@ -75,6 +76,7 @@ class Daemon:
         environment = {**os.environ, "LD_PRELOAD": library, "ATTN_INJECT": str(self.control.file)}
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(arguments, stdout=log, stderr=log, env=environment)
+        atexit.register(self.kill)  # nothing is left behind, whatever happens here
         self.port = None
 
     def text(self):
