@@ -46,8 +46,11 @@ static enum ad_status place(struct ad_sequences *sequences, struct ad_request *r
     struct ad_error *error = &request->error;
     size_t length = attn_cache_length(*cache), n_bytes = attn_cache_bytes(*cache);
     request->sequence_call.start = true;
-    enum ad_status status =
-        ad_sequences_take(sequences, request, ad_clock_now_ns(), error);
+    /* before what it replaces is dropped */
+    enum ad_status status = ad_sequences_check_size(sequences, n_bytes, error);
+    if (!status) {
+        status = ad_sequences_take(sequences, request, ad_clock_now_ns(), error);
+    }
     if (!status) {
         ad_sequence_adopt(request->sequence, cache);
         status = ad_sequences_make_room(sequences, request->sequence, ad_clock_now_ns(),

@@ -284,6 +284,17 @@ enum ad_status ad_sequences_take(struct ad_sequences *sequences,
                     : AD_OK;
 }
 
+enum ad_status ad_sequences_check_size(const struct ad_sequences *sequences,
+                                       size_t n_bytes, struct ad_error *error)
+{
+    return n_bytes <= sequences->config.max_bytes
+               ? AD_OK
+               : ad_fail_code(error, AD_TOO_LARGE, "sequence_too_large",
+                              "the sequence would keep %zu bytes, over the limit of %zu "
+                              "for all of them (--sequence-memory)",
+                              n_bytes, sequences->config.max_bytes);
+}
+
 enum ad_status ad_sequences_make_room(struct ad_sequences *sequences,
                                       struct ad_sequence *sequence, int64_t now_ns,
                                       struct ad_error *error)
@@ -297,12 +308,9 @@ enum ad_status ad_sequences_make_room(struct ad_sequences *sequences,
     size_t n_bytes = sequences->n_bytes, own = sequence->n_bytes;
     pthread_mutex_unlock(&sequences->lock);
     free_list(gone);
-    if (own > sequences->config.max_bytes) {
-        return ad_fail_code(
-            error, AD_TOO_LARGE, "sequence_too_large",
-            "the sequence would keep %zu bytes, over the limit of %zu for all "
-            "of them (--sequence-memory)",
-            own, sequences->config.max_bytes);
+    enum ad_status status = ad_sequences_check_size(sequences, own, error);
+    if (status) {
+        return status;
     }
     return n_bytes <= sequences->config.max_bytes
                ? AD_OK

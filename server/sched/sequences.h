@@ -50,6 +50,11 @@ attn_cache *ad_sequence_cache(struct ad_sequence *sequence);
  * and has no plan of it; then there is to be made room. */
 void ad_sequence_adopt(struct ad_sequence *sequence, attn_cache **cache);
 
+/* Would a sequence that keeps so much be over the limit by itself? AD_TOO_LARGE. */
+enum ad_status ad_sequences_check_size(const struct ad_sequences *sequences,
+                                       size_t n_bytes,
+                                       struct ad_error *error) AD_MUST_CHECK;
+
 /* Count what the sequence keeps now; the request's plan may have added to it. On failure it is still in
  * hand. AD_TOO_LARGE: it alone is over the limit. */
 enum ad_status ad_sequences_make_room(struct ad_sequences *sequences,

@@ -214,6 +214,11 @@ sys.stdout.buffer.write(struct.pack("<Q", len(text)) + text + bytes(1280000))
 END
 sequence POST 4 --data-binary "@$scratch/large"
 code_is "one that alone would keep too much" 413 sequence_too_large
+sequence POST 2 --data-binary "@$scratch/file"
+sequence POST 2 --data-binary "@$scratch/large"
+code_is "... in the place of one that there is" 413 sequence_too_large
+sequence GET 2
+expect_status "... which is still there" 200
 sequence GET 4
 code_is "... is not there" 409 sequence_lost
 head -c 3000000 /dev/zero >"$scratch/zeros"
