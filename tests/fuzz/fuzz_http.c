@@ -56,12 +56,22 @@ static void send_piece(int fd, const uint8_t *data, size_t n)
     }
 }
 
+/* The fuzzer's own alarm interrupts now and then. */
+static ssize_t read_some(int fd, char *bytes, size_t size)
+{
+    ssize_t n;
+    do {
+        n = read(fd, bytes, size);
+    } while (n < 0 && errno == EINTR);
+    return n;
+}
+
 /* Until the server closes. */
 static void read_all(int fd, struct ad_buffer *replies)
 {
     char bytes[4096];
     ssize_t n;
-    while ((n = read(fd, bytes, sizeof bytes)) > 0) {
+    while ((n = read_some(fd, bytes, sizeof bytes)) > 0) {
         fixture_require(replies->size < MOST_REPLIES, "no end of replies");
         fixture_require(ad_buffer_append(replies, bytes, (size_t)n), "memory");
     }
