@@ -537,6 +537,31 @@ STRESS_SEED ?=
 stress: all ## ask, change and stop the daemon all at once, STRESS_SECONDS (60) long, from STRESS_SEED
 	@python3 tests/stress/stress.py $B/attentiond --seconds $(STRESS_SECONDS) $(STRESS_SEED:%=--seed %)
 
+# No thread may take a lock while it holds another; two_locks does, to see that this would be seen.
+LOCK_TESTS := $B/tests/stress/one_lock $B/tests/stress/two_locks
+$B/tests/stress/one_lock: PART_LDFLAGS = -shared
+$(LOCK_TESTS): $B/tests/stress/%: $B/tests/stress/%.o
+	@echo '  LD    $@'
+	$(Q)$(CC) $(ALL_LDFLAGS) $(PART_LDFLAGS) -o $@ $<
+
+.PHONY: check-locks
+check-locks: all $(LOCK_TESTS) ## see under stress, STRESS_SECONDS long, that no thread takes a lock while it holds another
+	@(LD_PRELOAD='$(abspath $(word 1,$(LOCK_TESTS)))' $(word 2,$(LOCK_TESTS)) || :) 2>&1 | grep -q '^one lock: '
+	@DAEMON_PRELOAD='$(abspath $(word 1,$(LOCK_TESTS)))' $(MAKE) --no-print-directory stress
+
+# Where threads meet.
+TSAN_UNITS := $(foreach name,sched/test_* codec/test_serve* codec/test_shared codec/test_move http/test_* \
+	model/test_control model/test_loader model/test_rescan model/test_swap lib/test_linear_threads lib/test_many, \
+	$(patsubst %.c,%,$(wildcard tests/unit/$(name).c)))
+TSAN_SUITES := concurrency queue batching busy sequences control reload operators edge access regions drain moves
+.PHONY: check-tsan check-threads
+check-tsan: ## build with ThreadSanitizer, run the tests where threads meet, and the stress, STRESS_SECONDS long
+	$(Q)$(MAKE) -j$$(nproc) --no-print-directory MODE=tsan all $(TSAN_UNITS:%=$(BUILD)/tsan/%)
+	$(Q)$(MAKE) --no-print-directory MODE=tsan check-threads stress
+check-threads: all
+	@tests/unit/run.sh $(TSAN_UNITS:%=$B/%)
+	@PATIENCE=120 SUITE_TIMEOUT=900 tests/integration/run.sh $B/attentiond $(TSAN_SUITES)
+
 BAD_REQUESTS ?= 100000
 .PHONY: bad-requests
 bad-requests: all ## send BAD_REQUESTS (100000) requests with faults of every kind, from STRESS_SEED, and show how each was answered

@@ -5,8 +5,9 @@
  * Requests come before jobs: a worker helps while there is nothing else to do, so many small requests
  * share the machine and a large one uses what is idle.
  *
- * Lock order of the daemon: the queue's lock is the only one that is held while another could be
- * taken, and none is: no callback and no task runs under it. */
+ * Lock order of the daemon and the library: none is needed, as no thread takes one while it holds
+ * another: no callback, no task, and nothing that may call back, as the release of a version may, runs
+ * under a lock. `make check-locks` sees to it. */
 #ifndef AD_SCHED_QUEUE_H
 #define AD_SCHED_QUEUE_H
 

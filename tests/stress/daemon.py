@@ -11,8 +11,10 @@ import time
 
 from talk import Gone, Talk, message
 
-# What sanitizers, assertions and the allocator of the C library write.
-REPORT = re.compile(r"Sanitizer|runtime error|Assertion|\*\*\* |free\(\)|malloc\(\)|corrupt")
+# What sanitizers, assertions, the allocator of the C library and one_lock.c write.
+REPORT = re.compile(r"Sanitizer|^one lock: |runtime error|Assertion|\*\*\* |free\(\)|malloc\(\)|corrupt")
+PRELOAD = os.environ.get("DAEMON_PRELOAD")  # one_lock.c, for the daemon alone
+WATCHED = "locks are watched"
 PATIENCE = 180  # seconds for a start or a stop
 
 
@@ -41,6 +43,8 @@ class Daemon:
         environment = dict(os.environ)
         for name in ("TSAN_OPTIONS", "ASAN_OPTIONS", "UBSAN_OPTIONS"):
             environment[name] = options_for(name, environment.get(name))
+        if PRELOAD:
+            environment["LD_PRELOAD"] = PRELOAD
         self.port, self.log = port, pathlib.Path(log)
         with open(self.log, "wb") as file:
             self.process = subprocess.Popen([program, f"--http-port={port}", *arguments], stdout=file,
@@ -85,6 +89,8 @@ class Daemon:
     def reports(self):
         """Lines of the log that a sanitizer or an assertion wrote, as faults."""
         lines = self.log.read_text(errors="replace").splitlines()
+        if PRELOAD and WATCHED not in lines:
+            return [f"{PRELOAD} is not there"]
         found = [i for i, line in enumerate(lines) if REPORT.search(line)]
         return ["in its log: " + "\n    ".join(lines[found[0] : found[0] + 60])] if found else []
 
