@@ -450,6 +450,7 @@ check-all: ## check, plus sanitizers, clang, valgrind, ARM, a published model, c
 	$(Q)$(MAKE) --no-print-directory check-manifests check-kube
 	$(Q)$(MAKE) --no-print-directory check-deb
 	$(Q)$(MAKE) --no-print-directory check-cluster
+	$(Q)$(MAKE) --no-print-directory check-locks STRESS_SECONDS=30
 	$(Q)$(MAKE) --no-print-directory soak SOAK_SECONDS=60
 	$(Q)$(MAKE) --no-print-directory check-faults
 	@echo 'check-all: every suite passed'
