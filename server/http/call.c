@@ -42,22 +42,6 @@ struct ad_call *ad_call_create(struct ad_service *service,
     return call;
 }
 
-void ad_call_free(struct ad_call *call)
-{
-    if (!call || ad_parking_abandon(&call->parking)) {
-        return;
-    }
-    if (call->parked) {
-        atomic_fetch_sub(&call->service->n_parked, 1);
-    }
-    ad_infer_end(call);
-    ad_buffer_reset(&call->body);
-    ad_command_free(call->command);
-    ad_pass_reset(&call->pass);
-    atomic_fetch_sub(&call->service->n_calls, 1);
-    free(call);
-}
-
 /* The verbs that we know, else "other": it becomes a label of a counter. */
 static const char *known_verb(const char *verb)
 {
@@ -69,6 +53,69 @@ static const char *known_verb(const char *verb)
         }
     }
     return "other";
+}
+
+/* Count the request, and write its line to the log. */
+static void conclude(struct ad_call *call, struct ad_reply *reply)
+{
+    call->concluded = true;
+    if (call->refused) {
+        ad_admit_conclude(call, reply);
+    } else if (call->route && call->route->infer && !call->preflight) {
+        ad_infer_conclude(call, reply);
+    }
+    ad_counts_add(&call->service->operators.counts,
+                  call->route ? call->route->pattern : NULL, call->verb,
+                  ad_reply_number(reply));
+}
+
+/* What became of the work that was handed over. */
+static const struct ad_error *outcome(const struct ad_call *call)
+{
+    return call->error.status ? &call->error
+           : call->request    ? &call->request->error
+           : call->command    ? &call->command->error
+                              : &call->error;
+}
+
+/* A client that goes while its answer is made is seen by whoever looks first: here, as of a connection that
+ * has ended, no reply can be made any more. Its request is told of all the same. */
+static void conclude_unsent(struct ad_call *call)
+{
+    if (!call->parked || call->concluded) {
+        return;
+    }
+    if (outcome(call)->status == AD_OK) {
+        ad_fail(&call->error, AD_CANCELED,
+                "the client closed the connection before its answer was sent");
+    }
+    struct ad_reply reply = {.status = outcome(call)->status};
+    conclude(call, &reply);
+}
+
+void ad_call_free(struct ad_call *call)
+{
+    if (!call || ad_parking_abandon(&call->parking)) {
+        return;
+    }
+    conclude_unsent(call);
+    if (call->parked) {
+        atomic_fetch_sub(&call->service->n_parked, 1);
+    }
+    ad_infer_end(call);
+    ad_buffer_reset(&call->body);
+    ad_command_free(call->command);
+    ad_pass_reset(&call->pass);
+    atomic_fetch_sub(&call->service->n_calls, 1);
+    free(call);
+}
+
+void ad_call_outlive(struct ad_call *call)
+{
+    call->connection = NULL;
+    call->client = NULL;
+    call->headers = (struct ad_headers){0};
+    ad_call_free(call);
 }
 
 /* Queue the reply, with what holds for all replies. */
@@ -85,14 +132,7 @@ static enum MHD_Result send_reply(struct ad_call *call, struct ad_reply *reply)
         reply->close || atomic_load(&call->service->draining) || ad_edge_closes(call);
     reply->request_id = call->id;
     ad_admit_mark(call, reply);
-    if (call->refused) {
-        ad_admit_conclude(call, reply);
-    } else if (call->route && call->route->infer && !call->preflight) {
-        ad_infer_conclude(call, reply);
-    }
-    ad_counts_add(&call->service->operators.counts,
-                  call->route ? call->route->pattern : NULL, call->verb,
-                  ad_reply_number(reply));
+    conclude(call, reply);
     ad_infer_end(call);
     ad_buffer_reset(&call->body);
     ad_connection_await_reply(call->client, reply->body.size);
@@ -341,7 +381,7 @@ static void on_command_done(struct ad_command *command)
     struct ad_call *call = command->context;
     call->command = command;
     if (!ad_parking_end(&call->parking, call->connection)) {
-        ad_call_free(call);
+        ad_call_outlive(call);
     }
 }
 

@@ -28,8 +28,8 @@
 
 struct ad_call {
     struct ad_service *service;
-    struct MHD_Connection *connection;
-    struct ad_connection *client; /* outlives the call */
+    struct MHD_Connection *connection; /* NULL: it has ended, with client and headers */
+    struct ad_connection *client;
     struct ad_headers headers;
     struct ad_path path;
     const struct ad_route *route; /* NULL: refused before one was found */
@@ -48,6 +48,7 @@ struct ad_call {
     size_t n_received;           /* bytes of the whole body, for the log */
     bool parked;                 /* handed over and counted in service->n_parked */
     struct ad_parking parking;   /* how it waits meanwhile */
+    bool concluded;              /* counted, and written to the log */
     char id[AD_REQUEST_ID_SIZE]; /* the client's X-Request-Id, or ours */
     const char *verb;            /* static */
 
@@ -70,6 +71,9 @@ void ad_call_free(struct ad_call *call); /* NULL is fine */
 enum MHD_Result ad_call_refuse(struct ad_service *service,
                                struct MHD_Connection *connection,
                                const char *verb) AD_MUST_CHECK;
+
+/* Free one whose connection has ended while its work was in hand. */
+void ad_call_outlive(struct ad_call *call);
 
 /* The three steps, as the HTTP library calls them: the headers are there, a piece of
  * the body, all of it (and again, when the connection has been resumed). MHD_NO hangs

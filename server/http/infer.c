@@ -96,7 +96,7 @@ static void on_done(struct ad_request *request)
     struct ad_call *call = request->context;
     call->request = request;
     if (!ad_parking_end(&call->parking, call->connection)) {
-        ad_call_free(call);
+        ad_call_outlive(call);
     }
 }
 
@@ -269,10 +269,12 @@ static void write_line(const struct ad_call *call, const struct ad_reply *reply)
     if (!ad_log_enables(call->service->log, level)) {
         return;
     }
-    ad_admit_client(call, client);
+    if (call->connection) {
+        ad_admit_client(call, client);
+    }
     const struct ad_log_field fields[] = {
         ad_log_text("request", call->id),
-        ad_log_text("client", client),
+        ad_log_text("client", call->connection ? client : NULL),
         ad_log_text("model", call->target.model),
         ad_log_text("version", version),
         ad_log_number("status", ad_reply_number(reply)),

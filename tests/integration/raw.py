@@ -45,16 +45,37 @@ def half():
     assert b" 200 " not in answer[:20], answer
 
 
+def bulky():
+    """A request that waits while the worker is busy, for its size."""
+    numbers = b",".join([b"0"] * 40000)
+    body = BODY.replace(b"[1,1,4]", b"[1,10000,4]").replace(b"[0,0,0,0]", b"[%s]" % numbers)
+    body = body.replace(b"[1,2,3,4]", b"[%s]" % numbers)
+    return head(len(body), b"/v2/models/plain/infer") + body
+
+
 def queued_half():
     """The same behind a whole request that waits: the client counts as gone, and nothing is computed."""
     with connect() as connection:
-        numbers = b",".join([b"0"] * 40000)
-        body = BODY.replace(b"[1,1,4]", b"[1,10000,4]").replace(b"[0,0,0,0]", b"[%s]" % numbers)
-        body = body.replace(b"[1,2,3,4]", b"[%s]" % numbers)
-        connection.sendall(head(len(body), b"/v2/models/plain/infer") + body)
+        connection.sendall(bulky())
         connection.shutdown(socket.SHUT_WR)
         answer = read_all(connection)
     assert b" 200 " not in answer[:20], answer[:300]
+
+
+def queued_gone():
+    """Clients whose requests wait, and who then go, half of them without good-bye."""
+    n, page = 20, b""
+    clients = [connect() for _ in range(n)]
+    for client in clients:
+        client.sendall(bulky())
+    while b'attentiond_requests_waiting{model="plain",version="1"} %d\n' % n not in page:
+        with connect() as connection:
+            connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            page = read_all(connection)
+    for i, client in enumerate(clients):
+        if i % 2 == 0:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        client.close()
 
 
 def leave():

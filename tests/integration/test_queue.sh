@@ -208,16 +208,25 @@ stop_daemon "memory: it stops"
 serve
 hold
 for i in 1 2 3; do
-    bulky plain "gone$i" '' -m 0.3
+    bulky plain "gone$i" &
+    client=$!
+    holds "clients that go: request $i waits" waits 1 plain
+    kill "$(cat "/proc/$client/task/$client/children")" # curl, of this client
+    wait "$client"
+    holds "clients that go: request $i is dropped while the worker is busy" \
+        wait_for metric_is "$i" attentiond_requests_rejected_total 'reason="canceled"'
 done
+py "$here/raw.py" "${base##*:}" queued_gone
+equal "many go at once" 0 $?
+holds "... dropped too" wait_for metric_is 23 attentiond_requests_rejected_total 'reason="canceled"'
 bulky plain stays &
 client=$!
-holds "clients that go: their requests are dropped while the workers are busy" \
-    wait_for metric_is 3 attentiond_requests_total 'model="plain"' 'outcome="canceled"'
 holds "... and the one that stays waits" waits 1 plain
 equal "... with its bytes alone" 1 "$(metric attentiond_queue_length)"
-equal "... counted" 3 "$(metric attentiond_requests_rejected_total 'reason="canceled"')"
-contains "... and logged" 'gone1|gone2|gone3' "$scratch/log"
+equal "each that is dropped is counted" '23 23' "$(metric attentiond_requests_total 'model="plain"' 'outcome="canceled"') $(
+    metric attentiond_http_requests_total 'code="499"')"
+equal "... and logged" 23 "$(grep -c '"model":"plain".*"status":499' "$scratch/log")"
+contains "... with its name" 'gone1|gone2|gone3' "$scratch/log"
 py "$here/raw.py" "${base##*:}" queued_half
 equal "a client that closes its half is gone too" 0 $?
 release "clients that go"
