@@ -186,9 +186,7 @@ def meant(model, version, text):
         name = one["name"]
         if name in inputs or name not in NAMES[model] | OPTIONAL[model]:
             raise ValueError("an input that is none, or twice")
-        if name == "mask":
-            return None
-        if one["datatype"] in ("FP64", "INT32", "INT64", "FP16", "BF16"):
+        if name == "mask" or one["datatype"] in ("FP64", "INT32", "INT64", "FP16", "BF16"):
             return None
         inputs[name] = rows(one["datatype"], one["shape"], flatten(one["data"]))
     if not NAMES[model] - OPTIONAL[model] <= set(inputs):
@@ -198,6 +196,8 @@ def meant(model, version, text):
         raise ValueError("another number of samples")
     if any(len(samples[0]) == 0 or len(samples[0][0]) != 4 for samples in inputs.values()):
         return None  # widths and rows that are none: the layer may take them
+    if any(abs(number) > 1e18 for samples in inputs.values() for number in sum(sum(samples, []), [])):
+        return None  # a product of two may be infinite, and the answer NaN
     inputs = {name: samples * (n if len(samples) == 1 else 1) for name, samples in inputs.items()}
     return scaled.expected(model, scaled.FACTORS[version][0], inputs)
 
