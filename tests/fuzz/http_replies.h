@@ -29,8 +29,8 @@ static inline void reply_require(bool condition, const char *what, const char *a
 
 static inline bool reply_is_known(unsigned code)
 {
-    static const unsigned known[] = {100, 200, 204, 400, 401, 403, 404, 405, 409,
-                                     413, 414, 415, 422, 429, 431, 501, 503, 505};
+    static const unsigned known[] = {100, 200, 204, 400, 401, 403, 404, 405, 409, 413,
+                                     414, 415, 422, 429, 431, 499, 501, 503, 505};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (known[i] == code) {
             return true;
