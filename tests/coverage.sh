@@ -22,6 +22,7 @@ run_make() { # TARGET
 [ $# -eq 0 ] || find "$built" -name '*.gcda' -delete
 # Everything is slower here than in the build that the limits of tests are made for.
 export SUITE_TIMEOUT=${SUITE_TIMEOUT:-600} CK_TIMEOUT_MULTIPLIER=${CK_TIMEOUT_MULTIPLIER:-5}
+export ATTENTIOND_EXIT_TIMEOUT_SECS=300
 for suite in "$@"; do
     case $suite in
     unit | golden | fuzz | integration) run_make "check-$suite" ;;

@@ -5,7 +5,8 @@ Requests of every route, good and bad, at a steady rate: every answer is compare
 daemon with nothing else to do (and that, where it can be, with what the layer should give). Meanwhile an operator
 loads, reloads and unloads models, changes the log and sends SIGHUP. Every half minute all clients pause, and what they
 counted is compared with what /metrics counts; memory, descriptors and threads are read. At the end the first hour is
-compared with the last (of a run below two hours: the first and the last quarter, after a minute to warm up).
+compared with the last; it begins after ten minutes, in which the allocator comes to its size (of a run of less than two
+hours and these minutes: the first and the last quarter, after one minute).
 
 Ends with status 1 if an answer was wrong, a count differs, memory grew, descriptors or threads were left, or the daemon
 did not stop as it should. Latencies are told and never decide, with those of a request that computes nothing beside
@@ -36,8 +37,8 @@ from truth import Truth  # noqa: E402
 N_CLIENTS = 4
 RATE = 200          # operations a second of all clients; some are several requests
 ROUND = 30          # seconds between two comparisons
-WARM = 60
 HOUR = 3600
+WARM, WARM_LONG = 60, 600
 GROWTH = 1.02       # of resident memory, last window against first
 DRIFT = 1.1         # of the 99th percentile
 LONG = 1800         # seconds from which on a run can tell growth from warming up
@@ -159,8 +160,10 @@ class Soak:
         self.total, self.faults, self.states = counted.Account(), [], []
         self.late = []  # what was counted otherwise, found at the end of a round
         self.n_compared = 0
-        span = HOUR if seconds >= 2 * HOUR + WARM else (seconds - WARM) / 4
-        self.span, self.first, self.last = max(span, ROUND), Window(), Window()
+        is_long = seconds >= 2 * HOUR + WARM_LONG
+        self.warm = WARM_LONG if is_long else WARM
+        self.span = max(HOUR if is_long else (seconds - WARM) / 4, ROUND)
+        self.first, self.last = Window(), Window()
 
     def learn(self):
         self.daemon.wait_for_start()
@@ -251,7 +254,7 @@ class Soak:
         while time.monotonic() < end and not self.faults and self.daemon.process.poll() is None:
             account, state = self.round(min(time.monotonic() + ROUND, end))
             at = time.monotonic() - begun
-            if WARM <= at - ROUND and at <= WARM + self.span + ROUND:
+            if self.warm <= at - ROUND and at <= self.warm + self.span + ROUND:
                 self.first.add(account, state)
             if at > self.seconds - self.span:
                 self.last.add(account, state)
