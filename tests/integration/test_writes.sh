@@ -81,6 +81,7 @@ leaves "by files"
 if strace -o /dev/null true 2>/dev/null; then
     run_all strace -f -qq -e signal=none -e trace=%file,bind -o "$scratch/trace"
     leaves "by calls"
+    # but for the counters of a build that measures coverage
     py "$here/writes.py" "$scratch/trace" | sed -E "s|$scratch||g; /\.gcda$/d" | sort -u >"$scratch/calls"
     equal "by calls: what is changed" "bind /run/socket
 chmod /run/socket
