@@ -398,16 +398,24 @@ LAYER_TESTS := $(patsubst %,$B/tests/unit/lib/test_%,forward rows scores linear 
 	linear_threads layer alone back_linear gradients gradients_rows gradients_causal training \
 	many cache cache_plan cache_state fingerprint long)
 
+# Projections where the machine has neither kernels of ours nor BLAS.
+NO_BLAS_TESTS := $(patsubst %,$B/tests/unit/lib/no_blas_%,forward linear back_linear gradients training many)
+$B/tests/unit/lib/no_blas_%: $B/tests/unit/lib/test_%.o $B/tests/unit/support.o $B/tests/cross/no_blas.o $(LIB_ARCHIVE)
+	@echo '  LD    $@'
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(CHECK_LIBS) -lm
+
 $B/tests/tools/%: $B/tests/tools/%.o $(LIB_ARCHIVE)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ -lm
 
 .PHONY: check-unit
-check-unit: $(UNIT_TESTS) $B/tests/tools/other_kernels
+check-unit: $(UNIT_TESTS) $(NO_BLAS_TESTS) $B/tests/tools/other_kernels
 	@tests/unit/run.sh $(UNIT_TESTS)
 	@for isa in $$($B/tests/tools/other_kernels); do \
 		echo "with ATTN_ISA=$$isa:"; \
 		ATTN_ISA=$$isa tests/unit/run.sh $(LAYER_TESTS) || exit 1; \
 	done
+	@echo "with plain kernels, and without BLAS:"
+	@ATTN_ISA=ref tests/unit/run.sh $(NO_BLAS_TESTS)
 
 # Every float there is, written and read; `check` takes one of some hundred.
 .PHONY: exhaustive-floats

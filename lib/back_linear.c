@@ -108,7 +108,7 @@ void attni_back_weight_turn(const struct attni_linear *linear, float *turned, si
     float *panel = turned + first * linear->n_out;
     if (linear->bf16) {
         turn_pairs(linear, first, n, panel);
-    } else if (kernels->packs) {
+    } else if (attni_linear_is_packed(linear)) {
         turn_packed(linear, first, n, panel);
     } else {
         turn_plain(linear, first, n, panel);

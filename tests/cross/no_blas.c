@@ -1,4 +1,4 @@
-/* no_blas.c - in place of lib/blas.c, for machines that we only cross compile for: there is none. */
+/* no_blas.c - in place of lib/blas.c: there is none, as on machines that we only cross compile for. */
 #include "blas.h"
 
 #include <stddef.h>
