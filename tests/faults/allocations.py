@@ -99,13 +99,13 @@ def starts(bench):
     options = ["--model-repository=%s" % root]
     control = Control(bench.root)
     control.arm("alloc")
-    daemon = Daemon(bench.program, bench.library, bench.root, *options, control=control)
+    daemon = Daemon(bench.program, bench.injection, bench.root, *options, control=control)
     daemon.wait_started()
     n = control.calls("alloc")
     daemon.stop()
     for first in bench.sample(range(1, n + 1), 12):
         control.arm("alloc", 12, first)
-        daemon = Daemon(bench.program, bench.library, bench.root, *options, control=control)
+        daemon = Daemon(bench.program, bench.injection, bench.root, *options, control=control)
         start(bench, daemon, "allocations: start", "allocation %d" % first)
 
 

@@ -15,7 +15,7 @@ def ports(bench):
                                                                                 "--http-admin-port=%d"])):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
-            daemon = Daemon(bench.program, bench.library, bench.root, "--model-repository=%s" % root,
+            daemon = Daemon(bench.program, bench.injection, bench.root, "--model-repository=%s" % root,
                             *[option % port if "%" in option else option for option in options])
             started = daemon.wait_started()
             daemon.kill()
@@ -66,7 +66,7 @@ def threads(bench):
     for n in range(1, 11):
         control = Control(bench.root)
         control.arm("thread", errno.EAGAIN, n)
-        daemon = Daemon(bench.program, bench.library, bench.root, "--model-repository=%s" % root, control=control)
+        daemon = Daemon(bench.program, bench.injection, bench.root, "--model-repository=%s" % root, control=control)
         start(bench, daemon, "exhaustion: threads", "thread %d" % n)
 
 
@@ -77,7 +77,7 @@ def chance(bench):
         for rate, shorter in ((1.0, False), (0.5, True)):
             control = Control(bench.root)
             control.arm("random", getattr(errno, code), rate=rate, shorten=shorter)
-            daemon = Daemon(bench.program, bench.library, bench.root, "--model-repository=%s" % root, control=control)
+            daemon = Daemon(bench.program, bench.injection, bench.root, "--model-repository=%s" % root, control=control)
             start(bench, daemon, "exhaustion: random numbers", "%s at the start" % code)
     scene = Scene(bench, "no-chance", "--trace-rate=1", "--trace-file=%s/chance-traces" % bench.root)
     drawn = asked.as_json("speech", parameters={"training": True})

@@ -26,7 +26,7 @@ class Bench:
 
     def __init__(self, mode, program, library):
         self.quick = mode == "quick"
-        self.program, self.library = os.path.realpath(program), os.path.realpath(library)
+        self.program, self.injection = os.path.realpath(program), os.path.realpath(library)
         self.seed = int(os.environ.get("FAULTS_SEED", "1"))
         self.random = random.Random(self.seed)
         self.root = tempfile.mkdtemp(prefix="attentiond-faults.", dir=os.environ.get("TMPDIR", "/tmp"))

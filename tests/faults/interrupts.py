@@ -82,7 +82,7 @@ def starts(bench):
             control = Control(bench.root)
             control.watch(root, seed)
             control.arm(kind, EINTR, rate=RATE, shorten=shorter)
-            daemon = Daemon(bench.program, bench.library, bench.root, "--model-repository=%s" % root, control=control)
+            daemon = Daemon(bench.program, bench.injection, bench.root, "--model-repository=%s" % root, control=control)
             start(bench, daemon, "interrupts: start", "%s, seed %d" % (kind, seed))
 
 

@@ -21,7 +21,7 @@ class Scene:
     def __init__(self, bench, name, *options, **more):
         self.bench = bench
         self.repository = make_repository(bench, name)
-        self.daemon = Daemon(bench.program, bench.library, bench.root, "--model-repository=%s" % self.repository,
+        self.daemon = Daemon(bench.program, bench.injection, bench.root, "--model-repository=%s" % self.repository,
                              "--model-control-mode=explicit", "--load-model=mha,causal,speech", *options, **more)
         self.control = self.daemon.control
         if not self.daemon.wait_started():
